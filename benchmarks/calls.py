@@ -1,19 +1,21 @@
-"""How many files and functions of expunge does one step enter?
+"""How many files and functions of expunge does one step enter, a run, a deletion request?
 
     python benchmarks/calls.py [--list]
 
 One FOCUS step around a linear layer of two tensors, traced with ``sys.setprofile``: in a loop of
-one's own (``Update.backward``), and within ``unlearn``, batches, losses and optimizer included. A
-file change is a call from a function of one file into one of another. ``--list`` names every
-function.
+your own (``Update.backward``), and within ``unlearn``, batches, losses and optimizer included. Then
+all of ``unlearn``, and a deletion request from ids to its bundle, without what they import. A file
+change is a call from a function of one file into one of another. ``--list`` names every function.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -39,8 +41,9 @@ def traced(calls: Calls) -> Iterator[None]:
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(SOURCE):
-            calls.append((code.co_filename[len(SOURCE) + 1 :], code.co_name))
+        file = code.co_filename  # templates are files, too, but nobody reads them as code
+        if event == "call" and file.startswith(SOURCE) and file.endswith(".py"):
+            calls.append((file[len(SOURCE) + 1 :], code.co_name))
 
     sys.setprofile(note)
     try:
@@ -62,10 +65,36 @@ def own_loop() -> Calls:
     return calls
 
 
-def within_unlearn() -> Calls:
-    """The third step of a run."""
+def run_unlearn() -> None:
+    """A run of a few steps, with the defaults."""
     data = TensorDataset(torch.randn(48, 3), torch.arange(48) % 2)
     forget, retain = torch.utils.data.random_split(data, [16, 32])
+    execution = expunge.Execution(progress=False, device="cpu")
+    options = {"epochs": 1, "batch_size": 2, "lr": 1e-2, "execution": execution}
+    expunge.unlearn(nn.Linear(3, 2), forget=forget, retain=retain, **options)
+
+
+def run_request(folder: str) -> None:
+    """A request for some of 90 points, by the default method."""
+    x = torch.randn(90, 3)
+    points = TensorDataset(x, (x[:, 0] > 0).long())
+    data = torch.utils.data.random_split(points, [40, 25, 25])
+    own = {"data": tuple(data), "ids": [1, 5], "out": f"{folder}/requests"}
+    with patch.dict(os.environ, {"EXPUNGE_ID_KEY": f"{folder}/id.key"}):
+        expunge.forget(model=nn.Linear(3, 2), **own, progress=False, force=True)
+
+
+def whole(run: Callable[[], None]) -> Calls:
+    """All calls of a run, after one that imports what it needs."""
+    run()
+    calls: Calls = []
+    with traced(calls):
+        run()
+    return calls
+
+
+def within_unlearn() -> Calls:
+    """The third step of a run."""
     calls: Calls = []
     take_step = Run._take_step
 
@@ -76,10 +105,22 @@ def within_unlearn() -> Calls:
             return take_step(run)
 
     with patch.object(Run, "_take_step", traced_step):
-        execution = expunge.Execution(progress=False, device="cpu")
-        options = {"epochs": 1, "batch_size": 2, "lr": 1e-2, "execution": execution}
-        expunge.unlearn(nn.Linear(3, 2), forget=forget, retain=retain, **options)
+        run_unlearn()
     return calls
+
+
+def request() -> Calls:
+    """All calls of a request, each in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        return whole(lambda: run_request(tempfile.mkdtemp(dir=folder)))
+
+
+MEASURED = {
+    "own loop, step": own_loop,
+    "unlearn, step": within_unlearn,
+    "unlearn": lambda: whole(run_unlearn),
+    "request": request,
+}
 
 
 def main() -> None:
@@ -88,7 +129,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.manual_seed(0)
     print(f"{'':16}{'files':>8}{'changes':>9}{'calls':>8}")
-    for name, calls in (("own loop", own_loop()), ("within unlearn", within_unlearn())):
+    for name, measure in MEASURED.items():
+        calls = measure()
         files = {file for file, _ in calls}
         changes = sum(one[0] != other[0] for one, other in pairwise(calls))
         print(f"{name:16}{len(files):8}{changes:9}{len(calls):8}")

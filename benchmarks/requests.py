@@ -40,7 +40,7 @@ from expunge.evaluation._benign_steps import after_benign_steps, benign_rate
 from expunge.methods import METHODS
 from expunge.request._job import make_job
 from expunge.request._run import Outcome, carry_out
-from expunge.request.subject._load import make_subject
+from expunge.request.loading._load import model_and_data_of
 from request_judge import Outputs, Row, beyond_margins, compare
 from request_worlds import KINDS, AugmentingModel, World, part
 
@@ -261,8 +261,8 @@ def carry_out_request(world: World, scenario: str, exact: bool) -> Outcome:
         model = AugmentingModel(model, world.spec.augment)
     for number in range(done + 1, last + 1):
         ids = world.forget_set(f"sequence:{number}" if name == "sequence" else scenario)
-        subject = make_subject(model, tuple(world.data), job)
-        outcome = carry_out(job, subject, ids=ids, progress=False, force=True)
+        loaded = model_and_data_of(model, tuple(world.data), job)
+        outcome = carry_out(job, loaded, ids=ids, progress=False, force=True)
     return outcome
 
 

@@ -24,8 +24,9 @@ BatchNormPolicy = Literal["published", "retain-only", "frozen"]
 ``frozen``: none does."""
 Precision = Literal["fp32", "bf16"]
 """``bf16``: autocast around the model. Weights, losses and gradients are float32."""
-Schedule = Literal["constant", "linear", "one-cycle"]
-"""``linear``: the rate falls to 0 over the run. ``one-cycle``: it rises first, for 30 % of it."""
+Schedule = Literal["step", "constant", "linear", "one-cycle"]
+"""``step``: a tenth of the rate after 91 % of the run. ``linear``: it falls to 0 over the run.
+``one-cycle``: it rises first, for 30 % of it."""
 AugmentSplits = Literal["both", "retain", "none"]
 """Which batches an augmentation changes: those of forget and retain, or of retain alone."""
 RetainOrder = Literal["continued", "released"]
@@ -45,6 +46,7 @@ class Option:
         flag: a short spelling on the command line, such as ``-m``.
         example: a value to show where there is no default.
         stored: another name that a protocol may have it under.
+        section: the heading that help and job files list it under.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Option:
     flag: str = ""
     example: Any = None
     stored: str = ""
+    section: str = ""
 
     @property
     def choices(self) -> tuple[str, ...]:

@@ -66,9 +66,9 @@ def check_forgery(forgery: Forgery, *, numbers: bool = True) -> None:
         root = shutil.copytree(original, Path(folder) / "requests")
         _forge(root / "0001", forgery)
         write_ledger_head(Ledger.read(root))
-        subject = {"model": model, "data": data} if numbers else {}
+        loaded = {"model": model, "data": data} if numbers else {}
         try:
-            verify(root, **subject)
+            verify(root, **loaded)
             find_remnants(Ledger.read(root))
             outside_of(Ledger.read(root))
             evidence = read_evidence(root / "0001" / "evidence.json")

@@ -9,6 +9,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
+
+import expunge
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 DRY = ["--device", "cpu", "--small", "--steps", "2", "--batch", "8"]
@@ -89,3 +92,23 @@ def test_a_difference_counts_beyond_its_margin_its_interval_and_that_of_two_retr
     # Five differences at two moments: the normal quantile of 1 - 0.05 / 10 is 2.576.
     assert judge.beyond_margins(_compared(class_diff=[-9.0, 0.0]), floor) == []
     assert judge.beyond_margins(_compared(class_diff=[-9.2, 0.0]), floor) == ["class"]
+
+
+def test_the_variants_of_focus_start_from_the_step_of_the_library() -> None:
+    variants = script("focus_alpha")
+    torch.manual_seed(0)
+    update = expunge.Update(expunge.Focus(moments="published"), expunge.update.WeightedSum())
+    own, longer = variants.FocusStep(0.05), variants.SameLength(0.05)
+    for _ in range(3):
+        g_u, g_c = torch.randn(2, 50, dtype=torch.float64) * 1e-3
+        step = own(torch.stack([g_u, g_c]))
+        assert torch.allclose(update.combine([g_u], [g_c])[0], step, rtol=1e-6, atol=1e-15)
+        same = longer(torch.stack([g_u, g_c]))
+        assert torch.isclose(same.norm(), own.linear(g_u, g_c).norm())
+        assert torch.isclose(torch.cosine_similarity(same, step, dim=0), torch.ones(()).double())
+
+
+def test_the_alpha_of_a_linear_step_is_its_own() -> None:
+    variants = script("focus_alpha")
+    g_u, g_c = torch.randn(2, 50, generator=torch.Generator().manual_seed(0))
+    assert variants.effective_alpha(0.3 * g_u + 0.9 * g_c, g_u, g_c) == pytest.approx(0.25)

@@ -24,7 +24,7 @@ import pages
 import reproduction
 import request_tables
 from expunge._plugins import GROUPS
-from expunge.bench._results import Result, load_results
+from expunge.bench._results import BenchResult, load_results
 from expunge.cli._list import KINDS, describe_part
 from expunge.cli._main import build_app
 
@@ -199,7 +199,7 @@ def test_the_page_of_results_says_what_the_records_say() -> None:
 def test_no_admissible_epoch_loses_less_than_the_chosen_one(
     points: list[tuple[float, float]],
 ) -> None:
-    result = Result(key="", epochs=[])
+    result = BenchResult(key="", epochs=[])
     stops = [reproduction.Stop(result, epoch, *each) for epoch, each in enumerate(points, start=1)]
     chosen = reproduction.chosen_stop(stops)
     admissible = [stop for stop in stops if stop.gap <= reproduction.TOLERANCE]
@@ -215,7 +215,7 @@ def test_a_run_that_never_gets_there_has_no_stop_but_a_least_gap() -> None:
         {"epoch": epoch, "ua": 90.0, "ta": 88.0, "ua_class_1": 88.0 + gap, "ta_class_1": 88.0}
         for epoch, gap in gaps.items()
     ]
-    results = [Result(key=str(lr), lr=lr, epochs=[start, *later]) for lr in (1.0, 2.0)]
+    results = [BenchResult(key=str(lr), lr=lr, epochs=[start, *later]) for lr in (1.0, 2.0)]
     row = reproduction.stops_row("SRL", {each.hyperparameters: {0: each} for each in results})
     assert (row.mean("seeds"), row.values["lost"]) == (0, ())
     assert row.values["least"] == pytest.approx((0.8,))

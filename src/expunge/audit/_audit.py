@@ -120,7 +120,7 @@ class Audit:
 
 
 def run_audit(
-    subject: AuditInput,
+    inputs: AuditInput,
     *,
     plan: ShadowPlan | None = None,
     store: Store | None = None,
@@ -129,26 +129,26 @@ def run_audit(
     progress: Callable[[str], None] = lambda _: None,
     report: Any = None,
 ) -> Audit:
-    """Audit ``subject``: metrics, population attacks, RMIA if there is an ideal model, U-LiRA.
+    """Audit ``inputs``: metrics, population attacks, RMIA if there is an ideal model, U-LiRA.
 
     ``plan`` describes U-LiRA's shadow models, which are kept in ``store``; without it there are
     none. Attacks compare the forget set with the unseen data of its classes.
     """
     check_arguments(run_audit, locals())
-    notes = _note_copies(subject)
+    notes = _note_copies(inputs)
 
     # One pass of every model over every split.
-    models = {"initial": subject.initial, "unlearned": subject.unlearned, "ideal": subject.ideal}
+    models = {"initial": inputs.initial, "unlearned": inputs.unlearned, "ideal": inputs.ideal}
     views: dict[str, Views] = {}
     for name, model in models.items():
         if model is not None:
             progress(f"predictions of the {name} model")
             views[name] = view(
                 model,
-                forget=subject.forget,
-                retain=subject.retain,
-                test=subject.test,
-                val=subject.val,
+                forget=inputs.forget,
+                retain=inputs.retain,
+                test=inputs.test,
+                val=inputs.val,
             )
     for part in views.values():
         check_same_labels(part.forget, views["unlearned"].forget)
@@ -173,10 +173,10 @@ def run_audit(
     if plan is not None:
         if store is None:
             raise InvalidInput("Shadow models are kept in a store: give one.")
-        targets = join(subject.forget, match_classes(subject.test, subject.forget, seed))
+        targets = join(inputs.forget, match_classes(inputs.test, inputs.forget, seed))
         shadows = run_shadows(
             plan,
-            retain=subject.retain,
+            retain=inputs.retain,
             targets=targets,
             store=store,
             workers=workers,
@@ -186,7 +186,7 @@ def run_audit(
         for name in views:
             predictions = predict(models[name], targets)  # type: ignore[arg-type]
             confidences[name] = scaled_confidence(predictions.logits, predictions.labels)
-        found = ulira(shadows, forgotten=len(subject.forget), seed=seed, **confidences)
+        found = ulira(shadows, forgotten=len(inputs.forget), seed=seed, **confidences)
         notes += shadows.notes
     compared = None
     if len(views) == len(models):
@@ -194,12 +194,12 @@ def run_audit(
     return Audit(scores, tuple(attacks), found, views, notes, compared)
 
 
-def _note_copies(subject: AuditInput) -> tuple[str, ...]:
+def _note_copies(inputs: AuditInput) -> tuple[str, ...]:
     """A note on test examples that are training examples too; an error if half of them are."""
-    known = {*row_hashes(subject.forget), *row_hashes(subject.retain)}
-    copies = sum(row in known for row in row_hashes(subject.test))
-    note = f"{copies} of {len(subject.test)} test examples are training examples"
-    if 2 * copies >= len(subject.test) > 0:
+    known = {*row_hashes(inputs.forget), *row_hashes(inputs.retain)}
+    copies = sum(row in known for row in row_hashes(inputs.test))
+    note = f"{copies} of {len(inputs.test)} test examples are training examples"
+    if 2 * copies >= len(inputs.test) > 0:
         raise InvalidInput(f"{note}: scores on them would not be of unseen data. Take them out.")
     return (f"{note}: scores on them are not of unseen data.",) if copies else ()
 

@@ -12,7 +12,7 @@ import pydantic
 from expunge._errors import InvalidInput
 from expunge._options import takes_options
 from expunge._specs import join_part, split_part
-from expunge.bench._results import MAX_IDEALS, Run
+from expunge.bench._results import MAX_IDEALS, BenchRun
 from expunge.data import CORPORA, DATASETS, Augment
 from expunge.engine import PLAIN_OPTIONS, Procedure, Recipe
 from expunge.methods import METHODS
@@ -23,7 +23,7 @@ Count = Annotated[int, pydantic.Field(ge=1, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**63, strict=True)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
 
-BUDGET = ("epochs", "batch_size", "lr")
+SHARED_SETTINGS = ("epochs", "batch_size", "lr")
 """Options that a protocol decides for every method, whatever the method prefers."""
 
 
@@ -166,7 +166,7 @@ class Protocol(_TomlTable):
         return self.model_copy(update={"seeds": tuple(range(count))})
 
 
-def variants_of(block: Block) -> Iterator[tuple[Run, Procedure]]:
+def variants_of(block: Block) -> Iterator[tuple[BenchRun, Procedure]]:
     """What a block tries, at every setting: runs (no scenario, no seed yet) and procedures."""
     unlearning = block.unlearning
     usual = unlearning.aggregate
@@ -180,7 +180,7 @@ def variants_of(block: Block) -> Iterator[tuple[Run, Procedure]]:
     for method, addon, aggregate, baseline in tried:
         addon, own_moments = without_moments(addon)
         for moments in _moments_for(addon, own_moments or block.moments):
-            variant = Run(
+            variant = BenchRun(
                 METHODS.name(method),
                 addon,
                 moments,
@@ -221,14 +221,14 @@ def _moments_for(addon: str, moments: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(MOMENTS.name(name) for name in moments)
 
 
-def _procedure(unlearning: Unlearning, chosen: Run, setting: dict[str, float]) -> Procedure:
+def _procedure(unlearning: Unlearning, chosen: BenchRun, setting: dict[str, float]) -> Procedure:
     plain: dict[str, Any] = unlearning.model_dump() | setting
     plain |= {"method": chosen.method, "addon": chosen.addon, "moments": chosen.moments or None}
     plain |= {"aggregate": chosen.aggregate, "epochs": int(setting["epochs"])}
     if "p" not in ADDONS[chosen.addon].__dataclass_fields__ or "p" in split_part(chosen.addon)[1]:
         plain["p"] = None
     # Rate, epochs and batches are the same for all; how a method uses them may be its own.
-    decided = {*BUDGET, *unlearning.swept}
+    decided = {*SHARED_SETTINGS, *unlearning.swept}
     if not isinstance(as_aggregate(chosen.aggregate), WeightedSum):
         plain["alpha"] = plain["beta"] = None
         decided |= {"alpha", "beta"}

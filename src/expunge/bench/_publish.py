@@ -7,7 +7,7 @@ from pathlib import Path
 
 from expunge._files import write_text
 from expunge.bench._protocol import Protocol
-from expunge.bench._results import Result, save_results
+from expunge.bench._results import BenchResult, save_results
 from expunge.bench._tasks import group_results
 from expunge.bench.paper.claims import ClaimLedger, claim_ledger
 from expunge.bench.plots import WrittenFigures, write_figures
@@ -22,7 +22,7 @@ HELD = (
 
 
 def publish(
-    protocol: Protocol, results: Sequence[Result], folder: Path
+    protocol: Protocol, results: Sequence[BenchResult], folder: Path
 ) -> tuple[list[Path], list[str]]:
     """Write results, tables, figures, claims and pages; the paths, and what was left out."""
     of_images = any(not result.is_text for result in results)
@@ -43,7 +43,7 @@ def publish(
     return [*paths, *tables, *figures.paths], notes
 
 
-def write_tables(results: Iterable[Result], folder: str | Path) -> list[Path]:
+def write_tables(results: Iterable[BenchResult], folder: str | Path) -> list[Path]:
     """Write every table as ``name.md``, ``.tex`` and ``.csv``, if the results have it."""
     results, written = list(results), []
     for name in TABLES:
@@ -68,7 +68,7 @@ def _write_table(path: Path, summaries: Sequence[Summary], labels: Sequence[str]
 
 def results_page(
     protocol: Protocol,
-    results: Sequence[Result],
+    results: Sequence[BenchResult],
     ledger: ClaimLedger,
     tables: Sequence[Path],
     figures: Sequence[Path],
@@ -90,7 +90,9 @@ def results_page(
     return "\n\n".join(parts) + "\n"
 
 
-def interactive_page(protocol: Protocol, results: Sequence[Result], ledger: ClaimLedger) -> str:
+def interactive_page(
+    protocol: Protocol, results: Sequence[BenchResult], ledger: ClaimLedger
+) -> str:
     """The same as one HTML file: pick metric, rows and epoch; filter the claims."""
     shown = {
         result.key
@@ -102,7 +104,7 @@ def interactive_page(protocol: Protocol, results: Sequence[Result], ledger: Clai
     return render_bench(plain, protocol.title or protocol.name, ledger.rows())
 
 
-def _what_ran(protocol: Protocol, results: Sequence[Result]) -> str:
+def _what_ran(protocol: Protocol, results: Sequence[BenchResult]) -> str:
     unlearned = [result for result in results if not result.is_reference]
     wanted = protocol.size
     machines = {

@@ -1,7 +1,7 @@
 """A run of a benchmark, planned or finished: its settings, and what was measured.
 
-A run with a few settings stands for all the runs that share them: ``Run("scrub", "focus")`` is a
-variant, whatever it was run on. Tables, figures and claims group results by such runs.
+A run with a few settings stands for all the runs that share them: ``BenchRun("scrub", "focus")`` is
+a variant, whatever it was run on. Tables, figures and claims group results by such runs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WRITTEN = {
 
 
 @dataclass(frozen=True)
-class Run:
+class BenchRun:
     """An unlearning run of a protocol, or one of the models that it is compared with.
 
     ``moments`` is empty where the add-on has none; ``alpha`` and ``beta`` are those of the linear
@@ -74,22 +74,22 @@ class Run:
     baseline: bool = False
     stage: Stage | None = field(default=None, compare=False, repr=False)
 
-    def only(self, names: Iterable[str]) -> Run:
+    def only(self, names: Iterable[str]) -> BenchRun:
         """What stands for all the runs that share these settings."""
-        return Run(**{name: getattr(self, name) for name in names})
+        return BenchRun(**{name: getattr(self, name) for name in names})
 
     @property
-    def task(self) -> Run:
+    def task(self) -> BenchRun:
         """What is forgotten from what: only runs on one task are rivals."""
         return self.only(TASK)
 
     @property
-    def variant(self) -> Run:
+    def variant(self) -> BenchRun:
         """The method with its add-on, moments and aggregation."""
         return self.only(VARIANT)
 
     @property
-    def hyperparameters(self) -> Run:
+    def hyperparameters(self) -> BenchRun:
         """The settings that sweeps vary."""
         return self.only(HYPERPARAMETERS)
 
@@ -131,9 +131,9 @@ class Run:
 
         Moments are named unless they are the published ones.
 
-        >>> Run("random-label", "focus", "published").label
+        >>> BenchRun("random-label", "focus", "published").label
         'SRL-FOCUS'
-        >>> Run("scrub", "prob", "adam").label
+        >>> BenchRun("scrub", "prob", "adam").label
         'SCRUB-PROB (adam)'
         """
         if self.is_reference:
@@ -157,7 +157,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(Run):
+class BenchResult(BenchRun):
     """A finished run, and what was measured.
 
     ``epochs`` holds a dict per epoch: ``epoch``, ``seconds`` (RTE so far), ``processor_seconds``,
@@ -208,12 +208,12 @@ class Result(Run):
         return json.dumps(self.as_plain())
 
 
-def save_results(path: Path, results: Iterable[Result]) -> None:
+def save_results(path: Path, results: Iterable[BenchResult]) -> None:
     """Write results as JSON lines, atomically."""
     write_text(path, "".join(result.dump() + "\n" for result in results))
 
 
-def load_results(path: str | Path) -> list[Result]:
+def load_results(path: str | Path) -> list[BenchResult]:
     """The results of a JSON-lines file; a damaged line is named."""
     path = Path(path)
     try:
@@ -232,7 +232,7 @@ def load_results(path: str | Path) -> list[Result]:
                 )
             plain.pop("label", None)
             settings = plain.pop("settings")
-            results.append(Result(**{name: settings[name] for name in SETTINGS}, **plain))
+            results.append(BenchResult(**{name: settings[name] for name in SETTINGS}, **plain))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(f"{path}, line {number}: this is not a result. ({error!r})") from error
     return results

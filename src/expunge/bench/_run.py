@@ -10,7 +10,7 @@ from typing import Any
 
 from expunge import dispatch
 from expunge._errors import DataError
-from expunge.bench._results import HYPERPARAMETERS, VARIANT, Result, Run
+from expunge.bench._results import HYPERPARAMETERS, VARIANT, BenchResult, BenchRun
 from expunge.bench._stage_functions import DEFINITIONS, HISTOGRAMS, STEPS, read_rows
 from expunge.bench._stages import RUNS
 from expunge.dispatch import Engine, Report, RunSummary
@@ -20,12 +20,12 @@ STATES = ("done", "running", "interrupted", "failed", "damaged", "missing")
 """The states of a stage, as ``expunge bench status`` counts them."""
 
 
-def stages_of(planned: Iterable[Run]) -> list[Stage]:
+def stages_of(planned: Iterable[BenchRun]) -> list[Stage]:
     """Every stage once, parents first."""
     return list({stage.key: stage for run in planned for stage in run.stages}.values())
 
 
-def count_stages(planned: Sequence[Run], store: Store) -> list[dict[str, Any]]:
+def count_stages(planned: Sequence[BenchRun], store: Store) -> list[dict[str, Any]]:
     """How often a plan uses each kind of stage, how many different ones, and how many are there."""
     uses = Counter(stage.kind for run in planned for stage in run.stages)
     stages = Counter(stage.kind for stage in stages_of(planned))
@@ -37,7 +37,7 @@ def count_stages(planned: Sequence[Run], store: Store) -> list[dict[str, Any]]:
 
 
 def run_planned(
-    planned: Sequence[Run],
+    planned: Sequence[BenchRun],
     store: Store,
     *,
     workers: int | None = None,
@@ -62,7 +62,7 @@ class StageStatus:
     failure: dict[str, Any] | None = None
 
 
-def status(planned: Sequence[Run], store: Store) -> list[StageStatus]:
+def status(planned: Sequence[BenchRun], store: Store) -> list[StageStatus]:
     """The state of every stage, in the order of the plan."""
     states: dict[str, StageStatus] = {}
     needed = {stage.key for run in planned for stage in run.stages[-2:]}
@@ -99,9 +99,9 @@ def _status(stage: Stage, block: str, store: Store) -> StageStatus:
     return StageStatus(stage, block, "missing")
 
 
-def collect(planned: Sequence[Run], store: Store) -> list[Result]:
+def collect(planned: Sequence[BenchRun], store: Store) -> list[BenchResult]:
     """The results of all runs that are in the store, references first."""
-    results: dict[str, Result] = {}
+    results: dict[str, BenchResult] = {}
     for run in planned:
         if store.has(run.reference):
             for result in _references(run, store.open(run.reference)):
@@ -113,11 +113,11 @@ def collect(planned: Sequence[Run], store: Store) -> list[Result]:
     return list(results.values())
 
 
-def _references(run: Run, entry: Entry) -> Iterable[Result]:
+def _references(run: BenchRun, entry: Entry) -> Iterable[BenchResult]:
     settings = run.settings | dict.fromkeys(VARIANT, "") | dict.fromkeys(HYPERPARAMETERS)
     for row in read_rows(entry):
         name = row.pop("model")
-        yield Result(
+        yield BenchResult(
             **settings | {"model": name},
             key=f"{entry.key}-{name}",
             epochs=[_rounded(row)],
@@ -126,11 +126,11 @@ def _references(run: Run, entry: Entry) -> Iterable[Result]:
         )
 
 
-def _unlearned(run: Run, reference: Entry, entry: Entry) -> Result:
+def _unlearned(run: BenchRun, reference: Entry, entry: Entry) -> BenchResult:
     start = next(row for row in read_rows(reference) if row["model"] == "initial")
     start = {k: v for k, v in start.items() if k != "model"}
     rows = [start | {"seconds": 0.0, "processor_seconds": 0.0}, *read_rows(entry)]
-    return Result(
+    return BenchResult(
         **run.settings,
         baseline=run.baseline,
         key=entry.key,

@@ -17,7 +17,7 @@ from typing import Any
 
 from expunge._serialisation import describe
 from expunge.bench._protocol import Block, Protocol, augment_of, variants_of
-from expunge.bench._results import MAX_IDEALS, Run
+from expunge.bench._results import MAX_IDEALS, BenchRun
 from expunge.data import load, load_corpus
 from expunge.engine import Procedure
 from expunge.evaluation import text_definitions
@@ -39,7 +39,7 @@ RUNS = {
 
 def plan(
     protocol: Protocol, *, root: str | None = None, device: str = "auto", keep: str = "last"
-) -> list[Run]:
+) -> list[BenchRun]:
     """Every unlearning run of a protocol; the options after it do not change results."""
     seen: dict[str, Stage] = {}
 
@@ -99,7 +99,7 @@ class _BlockStages:
         title = f"score initial and ideal, {scenario}"
         return self._stage("reference", config, seed, title, 1, parents)
 
-    def unlearn(self, run: Run, procedure: Procedure, parents: tuple[Stage, ...]) -> Stage:
+    def unlearn(self, run: BenchRun, procedure: Procedure, parents: tuple[Stage, ...]) -> Stage:
         epochs = procedure.epochs
         full_scores = self.block.full_scores or self.protocol.full_scores
         config = {

@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expunge.bench._results import CONSTRAINED_METHODS, Result
+from expunge.bench._results import CONSTRAINED_METHODS, BenchResult
 from expunge.bench._tasks import Sweep
 
 MIN_SETTINGS = 3
 """Settings of rate and α that make a sweep."""
 MAX_LOST = 2.0
-"""Points of TA lost up to which frontiers are compared, fixed beforehand: at larger budgets both
-sides have often reached zero, and such budgets dilute the mean."""
+"""Points of TA lost up to which frontiers are compared, fixed beforehand: at larger losses both
+sides have often reached zero, and such losses dilute the mean."""
 SWEPT_METHODS = (*CONSTRAINED_METHODS, "match-unseen")
 SWEPT_ADDONS = ("focus", "prob", "and")
 
@@ -98,7 +98,7 @@ def seeds_of(sweep: Sweep) -> list[int]:
     return sorted({seed for runs in sweep.values() for seed in runs})
 
 
-def stopping_points(result: Result, remainder: Remainder = RUA) -> list[StoppingPoint]:
+def stopping_points(result: BenchResult, remainder: Remainder = RUA) -> list[StoppingPoint]:
     """The points of a run, and where it passes zero after its first epoch, which is not even."""
     start = result.value("ta", 0)
     path = [
@@ -124,15 +124,15 @@ def pareto(points: Iterable[StoppingPoint]) -> list[StoppingPoint]:
     return front
 
 
-def frontier_at(front: Sequence[StoppingPoint], budgets: Sequence[float]) -> list[float]:
-    """What a frontier leaves at TA budgets: lines between neighbours, nan before the first."""
+def frontier_at(front: Sequence[StoppingPoint], ta_lost: Sequence[float]) -> list[float]:
+    """What a frontier leaves at losses of TA: lines between neighbours, nan before the first."""
     lost, distance = zip(*front, strict=True)
-    return [float(v) for v in np.interp(budgets, lost, distance, left=np.nan)]
+    return [float(v) for v in np.interp(ta_lost, lost, distance, left=np.nan)]
 
 
 @dataclass(frozen=True)
 class Frontiers:
-    """The frontiers of two variants by seed, and the TA budgets that both reach with every seed.
+    """The frontiers of two variants by seed, and the losses of TA that both reach with every seed.
 
     ``settings`` counts what was compared, ``left_out`` the runs without a counterpart, and
     ``unfinished`` the seeds with too few settings.
@@ -140,20 +140,20 @@ class Frontiers:
 
     base: dict[int, list[StoppingPoint]]
     addon: dict[int, list[StoppingPoint]]
-    budgets: list[float]
+    ta_lost: list[float]
     settings: int
     left_out: int = 0
     unfinished: int = 0
 
     @property
     def differences(self) -> dict[int, list[float]]:
-        """The add-on's frontier minus the base's at each budget, by seed."""
+        """The add-on's frontier minus the base's at each loss of TA, by seed."""
         return {
             seed: [
                 second - first
                 for first, second in zip(
-                    frontier_at(self.base[seed], self.budgets),
-                    frontier_at(self.addon[seed], self.budgets),
+                    frontier_at(self.base[seed], self.ta_lost),
+                    frontier_at(self.addon[seed], self.ta_lost),
                     strict=True,
                 )
             ]
@@ -162,7 +162,7 @@ class Frontiers:
 
     @property
     def means(self) -> list[float]:
-        """For each seed the mean difference over the budgets, in points of what is left."""
+        """For each seed the mean difference over the losses of TA, in points of what is left."""
         return [float(np.mean(values)) for values in self.differences.values()]
 
 
@@ -175,7 +175,7 @@ def compare_frontiers(
     remainder: Remainder = RUA,
     least: int = MIN_SETTINGS,
 ) -> Frontiers:
-    """Compare two sweeps at TA budgets of 0, ``step``, … ``max_lost`` points, seed by seed."""
+    """Compare two sweeps at losses of TA of 0, ``step``, … ``max_lost`` points, seed by seed."""
     # The runs that both variants have, and what is left out.
     pair = balanced((base, addon), least)
     seeds, settings = seeds_of(pair[0]), len(pair[0])
@@ -192,17 +192,17 @@ def compare_frontiers(
     ]
     measured = [seed for seed in seeds if all(cloud[seed] for cloud in clouds)]
 
-    # Their frontiers, and the budgets that both variants reach with every seed.
+    # Their frontiers, and the losses of TA that both variants reach with every seed.
     reach = min(
         (max(p.lost for p in cloud[seed]) for cloud in clouds for seed in measured), default=0.0
     )
-    budgets = [
-        float(budget)
-        for budget in np.arange(0.0, max_lost + step / 2, step)
-        if budget <= max(reach, 0.0) + 1e-9
+    ta_lost = [
+        float(points)
+        for points in np.arange(0.0, max_lost + step / 2, step)
+        if points <= max(reach, 0.0) + 1e-9
     ]
     first, second = ({seed: pareto(cloud[seed]) for seed in measured} for cloud in clouds)
-    return Frontiers(first, second, budgets, settings, left_out, unfinished)
+    return Frontiers(first, second, ta_lost, settings, left_out, unfinished)
 
 
 def _count(sweep: Sweep) -> int:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from expunge._errors import InvalidInput
-from expunge.bench._results import HYPERPARAMETERS, TASK, VARIANT, Result, Run
+from expunge.bench._results import HYPERPARAMETERS, TASK, VARIANT, BenchResult, BenchRun
 
 K = TypeVar("K", bound=Hashable)
 
@@ -19,10 +19,10 @@ PAPER_EPOCH = 10
 CONFIGURATION = (*VARIANT, *HYPERPARAMETERS)
 _MOMENTS_FIRST = ("published", "", "adam")
 
-Seeds = dict[int, Result]
+Seeds = dict[int, BenchResult]
 """One result per seed, by seed."""
 
-Sweep = dict[Run, Seeds]
+Sweep = dict[BenchRun, Seeds]
 """The results of a variant by hyperparameters and seed."""
 
 
@@ -30,11 +30,11 @@ Sweep = dict[Run, Seeds]
 class TaskResults:
     """The unlearning runs and reference models of one task, under a name that no other task has."""
 
-    task: Run
+    task: BenchRun
     name: str
-    unlearned: tuple[Result, ...]
-    initial: tuple[Result, ...] = ()
-    ideal: tuple[Result, ...] = ()
+    unlearned: tuple[BenchResult, ...]
+    initial: tuple[BenchResult, ...] = ()
+    ideal: tuple[BenchResult, ...] = ()
 
     @property
     def file_name(self) -> str:
@@ -42,23 +42,23 @@ class TaskResults:
         return re.sub(r"[^\w.]+", "-", self.name).strip("-")
 
     @cached_property
-    def variants(self) -> dict[Run, list[Result]]:
+    def variants(self) -> dict[BenchRun, list[BenchResult]]:
         """The results of each variant, at all hyperparameters."""
         return _grouped(self.unlearned, lambda run: run.variant)
 
     @cached_property
-    def main(self) -> Run | None:
+    def main(self) -> BenchRun | None:
         """The hyperparameters that tables show: those that most methods (variants, runs) share."""
         groups = _grouped(self.unlearned, lambda run: (run.aggregate, run.hyperparameters))
 
-        def popularity(group: tuple[str, Run]) -> tuple[int, int, int]:
+        def popularity(group: tuple[str, BenchRun]) -> tuple[int, int, int]:
             variants = {run.variant for run in groups[group]}
             return len({v.method for v in variants}), len(variants), len(groups[group])
 
         return max(groups, key=popularity)[1] if groups else None
 
     @cached_property
-    def main_variants(self) -> dict[Run, list[Result]]:
+    def main_variants(self) -> dict[BenchRun, list[BenchResult]]:
         """The results of each variant at the main hyperparameters, without those of a sweep.
 
         A variant that was never run at them, as its method has weights of its own, is there with
@@ -67,7 +67,11 @@ class TaskResults:
         shown = {}
         for variant, runs in self.variants.items():
             tried = _grouped(runs, lambda run: run.hyperparameters)
-            alike = [each for each in tried if self.main and _budget(each) == _budget(self.main)]
+            alike = [
+                each
+                for each in tried
+                if self.main and _length_and_rate(each) == _length_and_rate(self.main)
+            ]
             for chosen in ([each for each in tried if each == self.main], alike, [*tried]):
                 if len(chosen) == 1:
                     shown[variant] = tried[chosen[0]]
@@ -75,7 +79,7 @@ class TaskResults:
         return shown
 
     @property
-    def references(self) -> dict[str, tuple[Result, ...]]:
+    def references(self) -> dict[str, tuple[BenchResult, ...]]:
         """Initial and ideal models, as far as there are any, by name."""
         models = {"initial": self.initial, "ideal": self.ideal}
         return {name: results for name, results in models.items() if results}
@@ -87,17 +91,17 @@ class TaskResults:
         epochs = {row["epoch"] for run in shown for row in run.evaluated} - {0}
         return PAPER_EPOCH if PAPER_EPOCH in epochs or not epochs else max(epochs)
 
-    def at_main(self, variant: Run) -> Seeds:
+    def at_main(self, variant: BenchRun) -> Seeds:
         """The results of a variant at the main hyperparameters; empty where there are none."""
         return one_per_seed(self.main_variants.get(variant, ()))
 
-    def sweep(self, variant: Run) -> Sweep:
+    def sweep(self, variant: BenchRun) -> Sweep:
         """The results of a variant at all hyperparameters; empty where there are none."""
         tried = _grouped(self.variants.get(variant, ()), lambda run: run.hyperparameters)
         return {chosen: one_per_seed(runs) for chosen, runs in tried.items()}
 
 
-def group_results(results: Iterable[Result]) -> list[TaskResults]:
+def group_results(results: Iterable[BenchResult]) -> list[TaskResults]:
     """The results by task, in their order and without repetitions.
 
     A task on which two blocks ran a variant with the same hyperparameters becomes one task per
@@ -105,7 +109,7 @@ def group_results(results: Iterable[Result]) -> list[TaskResults]:
     raise.
     """
     by_task = _grouped({each.key: each for each in results}.values(), lambda each: each.task)
-    parts: dict[Run, list[Result]] = {}
+    parts: dict[BenchRun, list[BenchResult]] = {}
     for task, of_task in by_task.items():
         unlearned = [result for result in of_task if not result.is_reference]
         blocks = _grouped(unlearned, lambda result: result.block)
@@ -125,22 +129,24 @@ def group_results(results: Iterable[Result]) -> list[TaskResults]:
     return groups
 
 
-def select_variants(variants: Iterable[Run], method: str, addons: Sequence[str]) -> list[Run]:
+def select_variants(
+    variants: Iterable[BenchRun], method: str, addons: Sequence[str]
+) -> list[BenchRun]:
     """Linear variants of a method with some add-ons, in their order; published moments first."""
     chosen = [v for v in variants if v.method == method and v.is_linear and v.addon in addons]
     return sorted(chosen, key=lambda v: (addons.index(v.addon), *_moments_rank(v)))
 
 
-def preferred_variants(variants: Iterable[Run]) -> dict[tuple[str, str], Run]:
+def preferred_variants(variants: Iterable[BenchRun]) -> dict[tuple[str, str], BenchRun]:
     """One linear variant per method and add-on: published moments, else Adam's, else others."""
-    chosen: dict[tuple[str, str], Run] = {}
+    chosen: dict[tuple[str, str], BenchRun] = {}
     for variant in (each for each in variants if each.is_linear):
         rival = chosen.setdefault((variant.method, variant.addon), variant)
         chosen[variant.method, variant.addon] = min(variant, rival, key=_moments_rank)
     return chosen
 
 
-def one_per_seed(results: Iterable[Result]) -> Seeds:
+def one_per_seed(results: Iterable[BenchResult]) -> Seeds:
     """The first result of each seed, by ascending seed."""
     first: Seeds = {}
     for result in results:
@@ -148,24 +154,26 @@ def one_per_seed(results: Iterable[Result]) -> Seeds:
     return dict(sorted(first.items()))
 
 
-def _grouped(results: Iterable[Result], key: Callable[[Result], K]) -> dict[K, list[Result]]:
-    groups: dict[K, list[Result]] = {}
+def _grouped(
+    results: Iterable[BenchResult], key: Callable[[BenchResult], K]
+) -> dict[K, list[BenchResult]]:
+    groups: dict[K, list[BenchResult]] = {}
     for result in results:
         groups.setdefault(key(result), []).append(result)
     return groups
 
 
-def _moments_rank(variant: Run) -> tuple[int, str]:
+def _moments_rank(variant: BenchRun) -> tuple[int, str]:
     first = _MOMENTS_FIRST
     rank = first.index(variant.moments) if variant.moments in first else len(first)
     return rank, variant.moments
 
 
-def _budget(settings: Run) -> Run:
+def _length_and_rate(settings: BenchRun) -> BenchRun:
     return settings.only(("lr", "batch_size", "budget"))
 
 
-def _refuse_repeated(results: Iterable[Result], task: str) -> None:
+def _refuse_repeated(results: Iterable[BenchResult], task: str) -> None:
     for run, alike in _grouped(results, lambda each: each.only((*CONFIGURATION, "seed"))).items():
         if len(alike) > 1:
             raise InvalidInput(
@@ -174,7 +182,7 @@ def _refuse_repeated(results: Iterable[Result], task: str) -> None:
             )
 
 
-def _unique_names(tasks: Sequence[Run]) -> dict[Run, str]:
+def _unique_names(tasks: Sequence[BenchRun]) -> dict[BenchRun, str]:
     """``cifar10/vgg16/random:0.1``, with as much else in brackets as distinguishes the tasks."""
     short = {task: f"{task.dataset}/{task.arch}/{task.scenario}" for task in tasks}
     names = {}

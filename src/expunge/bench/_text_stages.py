@@ -22,7 +22,16 @@ from expunge._errors import DataError
 from expunge._files import write_text
 from expunge.bench._stage_functions import DEFINITIONS, WEIGHTS
 from expunge.data import TextDivision, TextSet, TextSplits, divide_texts, load_corpus
-from expunge.engine import Callback, Execution, Recipe, Result, Run, fit_weights, train
+from expunge.engine import (
+    Callback,
+    Execution,
+    PredictionCache,
+    Recipe,
+    Result,
+    Run,
+    fit_weights,
+    train,
+)
 from expunge.evaluation import TextIdeal, TextScores, evaluate_text
 from expunge.methods import next_token_loss
 from expunge.models import build_language_model
@@ -63,10 +72,14 @@ class Texts:
         self, context: dispatch.Context, models: Mapping[str, nn.Module], division: TextDivision
     ) -> dict[str, Mapping[str, float]]:
         best, attacks = models["ideal"], context.config["attacks"]
-        first = text_scorer(division)(best, attacks=attacks)
-        expected = TextIdeal.of(best, first, division.forget, division.splits.unseen)
+        cache = PredictionCache()
+        first = text_scorer(division)(best, attacks=attacks, cache=cache)
+        data = division.forget, division.splits.unseen
+        expected = TextIdeal.of(best, first, *data, cache=cache)
         scorer = text_scorer(division, expected)
-        scores = {name: scorer(model, attacks=attacks) for name, model in models.items()}
+        scores = {
+            name: scorer(model, attacks=attacks, cache=cache) for name, model in models.items()
+        }
         write_text(context.folder / IDEAL, json.dumps(asdict(expected)))
         write_text(context.folder / DEFINITIONS, json.dumps(scores["initial"].definitions))
         return {name: each.as_dict() for name, each in scores.items()}

@@ -99,9 +99,9 @@ def audit_command(
 
     output = Output(as_json=as_json, quiet=quiet)
     # The models, and what they were to forget.
-    subject_model = load_artifact(unlearned, model=model, data=data, stage="unlearned")
-    scenario, draw = forgotten_by(subject_model.card, forget, scenario_seed)
-    parts = divide(load_card_data(subject_model.card, data), scenario, draw)
+    audited = load_artifact(unlearned, model=model, data=data, stage="unlearned")
+    scenario, draw = forgotten_by(audited.card, forget, scenario_seed)
+    parts = divide(load_card_data(audited.card, data), scenario, draw)
     if parts.forget.is_regression:
         raise InvalidInput(
             "Audits attack the probabilities of classes, and a regression has none. Score it with "
@@ -113,28 +113,28 @@ def audit_command(
             "--initial should be the model before unlearning, from `expunge train`. (got an "
             f"{before.card.stage} one, {initial})"
         )
-    if before is not None and before.card.data.fingerprint != subject_model.card.data.fingerprint:
+    if before is not None and before.card.data.fingerprint != audited.card.data.fingerprint:
         raise InvalidInput("The initial model was trained on other data than the unlearned one.")
     retrained = None
     if ideal is not None:
         retrained = load_artifact(ideal, model=model, data=data, stage="ideal")
-    subject = AuditInput(
-        subject_model.model,
+    inputs = AuditInput(
+        audited.model,
         parts.forget,
         parts.retain,
         parts.splits.test,
         parts.splits.val if len(parts.splits.val) else None,
         initial=None if before is None else before.model,
-        ideal=matching_ideal(retrained, subject_model.card, parts, scenario, draw),
+        ideal=matching_ideal(retrained, audited.card, parts, scenario, draw),
     )
     # The models to train for the attacks.
     errors = output.messages
     plan = None
     if shadows:
         plan = ShadowPlan(
-            subject_model.card.model,
-            recipe_of(subject_model.card),
-            _procedure(subject_model, trust_card=trust_card),
+            audited.card.model,
+            recipe_of(audited.card),
+            _procedure(audited, trust_card=trust_card),
             augment=default_augment(parts.splits),
             count=shadows,
             seed=seed,
@@ -142,7 +142,7 @@ def audit_command(
     # The audit and its report.
     with Display("shadow models", console=errors) as display:
         found = run_audit(
-            subject,
+            inputs,
             plan=plan,
             store=Store(store or cache_dir() / "store"),
             workers=workers,

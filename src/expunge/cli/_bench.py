@@ -19,7 +19,7 @@ from expunge.track import TRACKERS, open_tracker
 
 if TYPE_CHECKING:
     from expunge.bench._protocol import Protocol
-    from expunge.bench._results import Result
+    from expunge.bench._results import BenchResult
     from expunge.bench._run import StageStatus
     from expunge.dispatch import Engine
     from expunge.track import Tracker
@@ -235,7 +235,7 @@ def _show_unfinished(one: StageStatus, output: Output, *, verbose: bool) -> None
                 output.show(escape(str(one.failure.get(part, ""))), style="dim", highlight=True)
 
 
-def _track(tracker: Tracker, results: list[Result], protocol: Protocol) -> None:
+def _track(tracker: Tracker, results: list[BenchResult], protocol: Protocol) -> None:
     from expunge.track import track_runs
 
     runs = [

@@ -18,7 +18,7 @@ from expunge.cli._options import complete_names
 
 if TYPE_CHECKING:
     from expunge.bench._protocol import Protocol
-    from expunge.bench._results import Run
+    from expunge.bench._results import BenchRun
     from expunge.dispatch import Event, Report
 
 ProtocolName = Annotated[
@@ -72,7 +72,7 @@ def planned_runs(
     seeds: int | None = None,
     keep: str = "last",
     device: str = "auto",
-) -> tuple[Protocol, list[Run]]:
+) -> tuple[Protocol, list[BenchRun]]:
     """A protocol and its runs."""
     protocol_text(protocol)
     root = None if data is None else str(data.expanduser().resolve())

@@ -20,7 +20,7 @@ from expunge.cli._options import complete_names
 from expunge.cli._output import WIDE, AsJson, Output, Quiet
 
 if TYPE_CHECKING:
-    from expunge.bench._results import Result
+    from expunge.bench._results import BenchResult
     from expunge.bench.paper.claims import ClaimLedger
     from expunge.bench.tables._summary import Summary
 
@@ -133,7 +133,7 @@ def show_command(protocol: options.ProtocolName) -> None:
 
 def _results(
     protocol: str | None, store: Path, results: Path | None, data: Path | None
-) -> list[Result]:
+) -> list[BenchResult]:
     """The results of a protocol in a store, or those of a file."""
     if (protocol is None) == (results is None):
         raise InvalidInput("Give a protocol, or --results FILE.")

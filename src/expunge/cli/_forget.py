@@ -69,10 +69,10 @@ def forget_command(
         bool,
         typer.Option("--discard", help="Drop another request that was left unfinished in --out."),
     ] = False,
-    judge_attempt: Annotated[
+    judge_discarded: Annotated[
         bool,
         typer.Option(
-            "--judge-attempt",
+            "--judge-discarded",
             help="If only margins have changed since the last request: judge the model that it "
             "discarded again, without running the steps. It counts as another attempt.",
         ),
@@ -126,7 +126,7 @@ def forget_command(
         "dry_run": dry_run,
         "force": force,
         "discard": discard,
-        "judge_attempt": judge_attempt,
+        "judge_discarded": judge_discarded,
         "key": key,
     }
     output = Output(as_json=as_json, quiet=quiet, verbose=verbose)
@@ -145,7 +145,8 @@ def load_key(path: Path) -> SigningKey:
 
 def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Output) -> None:
     from expunge.evidence import ACCURACY_HEADS
-    from expunge.request import RequestStopwatch, carry_out
+    from expunge.ledger import Ledger
+    from expunge.request import RequestStopwatch, carry_out, verify_command
 
     def show_preflight(findings: Any) -> None:
         if options["dry_run"] or not output.quiet:
@@ -179,8 +180,8 @@ def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Out
     output.wrote(f"{outcome.folder}/: weights.safetensors, evidence.json, report.html and more.")
     output.message(
         f"Ledger: {outcome.evidence.request.ledger.id}\nHead of the ledger: {outcome.head}\nNote "
-        f"both elsewhere: `expunge verify {job.out} --head HASH` then fails if this request or an "
-        "earlier one was changed or removed.",
+        "both elsewhere. This verifies the requests, and fails if one was changed or removed:\n"
+        f"  {verify_command(Ledger.read(job.out))} --head {outcome.head}",
         markup=False,
         soft_wrap=True,
     )

@@ -120,7 +120,7 @@ def takes_procedure_options(
 
     The command gets them in ``parameter``: a dict of the plain values, by name; None is what was
     not given, for the method or a file to decide. ``defaults`` are what the help says where the
-    command has other defaults.
+    command has other defaults. The help lists them in panels: their sections, or ``parameter``.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -128,7 +128,8 @@ def takes_procedure_options(
         parameters: list[inspect.Parameter] = []
         for given in inspect.signature(command).parameters.values():
             if given.name == parameter:
-                parameters += [_as_parameter(each, defaults) for each in options]
+                panel = parameter.capitalize()
+                parameters += [_as_parameter(each, defaults, panel) for each in options]
             else:
                 parameters.append(
                     given.replace(annotation=hints[given.name], kind=given.KEYWORD_ONLY)
@@ -147,7 +148,7 @@ def takes_procedure_options(
     return decorate
 
 
-def _as_parameter(option: Option, defaults: Mapping[str, str]) -> inspect.Parameter:
+def _as_parameter(option: Option, defaults: Mapping[str, str], panel: str) -> inspect.Parameter:
     text = option.help
     if option.default is not None and option.type is not bool:
         text = f"{text.rstrip('.')} (default: {defaults.get(option.name, option.default)})."
@@ -160,5 +161,13 @@ def _as_parameter(option: Option, defaults: Mapping[str, str]) -> inspect.Parame
         option.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[kind, typer.Option(*flags, help=text, autocompletion=complete)],
+        annotation=Annotated[
+            kind,
+            typer.Option(
+                *flags,
+                help=text,
+                autocompletion=complete,
+                rich_help_panel=option.section or panel,
+            ),
+        ],
     )

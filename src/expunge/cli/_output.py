@@ -16,13 +16,30 @@ from rich.table import Table
 from rich.text import Text
 
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print the result as JSON, and nothing else to stdout.")
+    bool,
+    typer.Option(
+        "--json",
+        help="Print the result as JSON, and nothing else to stdout.",
+        rich_help_panel="Output",
+    ),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Only results, errors, and which files were written.")
+    bool,
+    typer.Option(
+        "--quiet",
+        "-q",
+        help="Only results, errors, and which files were written.",
+        rich_help_panel="Output",
+    ),
 ]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="A line per epoch in place of a progress bar.")
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="A line per epoch in place of a progress bar.",
+        rich_help_panel="Output",
+    ),
 ]
 WIDE = 120
 """Columns of tables that go into a file or a pipe."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from expunge._files import check_weights_out, require_file
 from expunge._kinds import SEEDS
+from expunge._options import Schedule
 from expunge.cli import _options as options
 from expunge.cli._output import Output, Quiet, Verbose
 from expunge.data import parse_scenario
 from expunge.engine import Recipe
 from expunge.models import check_model, read_model_spec
 
-Schedule = Literal["step", "one-cycle"]
 SCHEDULE = "step: x0.1 after 91 % of the epochs; one-cycle: for short trainings."
 
 

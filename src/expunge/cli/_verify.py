@@ -321,7 +321,7 @@ def purge_command(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Remove what still remembers forgotten records: old weights, attempts, checkpoints.
+    """Remove what still remembers forgotten records: old and discarded weights, checkpoints.
 
     Lists it first, and asks. The latest weights, the evidence and its hashes stay; purged.json
     keeps the hash of every file that was removed, so that `expunge verify` still holds. If the

@@ -16,7 +16,6 @@ from PIL import Image
 from expunge._errors import DataError
 from expunge._files import kind_of, storage_errors
 from expunge.data._examples import ImageSet, image_set_from
-from expunge.data._splits import split_stratified
 
 PARTS = ("train", "test", "val")
 
@@ -27,10 +26,10 @@ Read = Callable[[], bytes]
 GREY = {"1", "L", "LA", "I", "I;16", "I;16L", "I;16B", "I;16N"}
 
 
-def load_folder(root: Path) -> tuple[ImageSet, ImageSet, ImageSet | None]:
+def load_folder(root: Path) -> tuple[ImageSet, ImageSet | None, ImageSet | None]:
     """(train, test, val) from ``root/train/<class>/*``, and the same in ``test`` and ``val``.
 
-    Without the train/test level (``root/<class>/*``), a fixed 20 % of every class becomes test.
+    Without the train/test level (``root/<class>/*``), all are train.
     Images get the size of the first training image. They are RGB unless all are grey.
     """
     files, parted = _find_images(root)
@@ -57,9 +56,7 @@ def load_folder(root: Path) -> tuple[ImageSet, ImageSet, ImageSet | None]:
         return image_set_from(root, pixels, labels, classes, [str(place) for place in places])
 
     if not parted:
-        full = read("")
-        rest, held = split_stratified(full.labels, fraction=0.2)
-        return full.subset(rest), full.subset(held), None
+        return read(""), None, None
     has_val = any(place.parts[0] == "val" for place in files)
     return read("train"), read("test"), read("val") if has_val else None
 

@@ -29,8 +29,8 @@ class Format:
 
     ``description`` says what it is; further paragraphs of it begin with "Use it" and "Reference:".
     ``load`` takes a path (or None), and the ``options`` that were given by name. It gives
-    (train, test), or (train, test, val) with None for a validation part that the files do not
-    define. ``flip``: a mirror image keeps its label.
+    (train, test) or (train, test, val), with None for a test or validation part that the files do
+    not define. ``flip``: a mirror image keeps its label.
     ``suffixes`` are the endings of files that need not be introduced by the format's name.
     """
 
@@ -43,6 +43,8 @@ class Format:
     suffixes: tuple[str, ...] = ()
     takes_names: bool = False
     """Whether a name that is not a path may stand in place of the path."""
+    names_test: str = "its function should return it"
+    """What to do so that the files define a test part."""
     texts: bool = False
     """Whether it holds texts for language models, which ``load`` refuses."""
 
@@ -76,6 +78,9 @@ ARRAY_OPTIONS = (
     Option("kind", Literal["images", "vectors", "tokens"], None, "What the inputs are."),
     *(each for each in TABLE_OPTIONS if each.name in ("task", "vocabulary", "mean", "std")),
 )
+
+
+_ADD_SPLIT = "add a column `split` that says train, val or test of each row"
 
 
 def _adopt_format(name: str, part: Any) -> Format:
@@ -129,6 +134,7 @@ for _format in (
         deferred("expunge.data._folder:load_folder"),
         flip=True,
         needs_path=True,
+        names_test="put the images into train/CLASS and test/CLASS",
         options=SCALING_OPTIONS,
     ),
     Format(
@@ -138,6 +144,7 @@ for _format in (
         deferred("expunge.data._npz:load_npz"),
         flip=True,
         needs_path=True,
+        names_test="save arrays x_train, y_train, x_test and y_test",
         options=ARRAY_OPTIONS,
         suffixes=(".npz",),
     ),
@@ -148,6 +155,7 @@ for _format in (
         deferred("expunge.data._table_files:load_csv"),
         flip=True,
         needs_path=True,
+        names_test=_ADD_SPLIT,
         options=TABLE_OPTIONS,
         suffixes=(".csv", ".tsv"),
     ),
@@ -158,6 +166,7 @@ for _format in (
         deferred("expunge.data._table_files:load_parquet"),
         flip=True,
         needs_path=True,
+        names_test=_ADD_SPLIT,
         options=TABLE_OPTIONS,
         suffixes=(".parquet",),
     ),
@@ -168,6 +177,7 @@ for _format in (
         deferred("expunge.data._table_files:load_hf"),
         flip=True,
         needs_path=True,
+        names_test="save a DatasetDict with train and test, or " + _ADD_SPLIT,
         options=TABLE_OPTIONS,
         takes_names=True,
     ),
@@ -217,8 +227,8 @@ class DataSource:
         base = self.format.name if self.path is None else f"{self.format.name}:{self.path}"
         return join_spec(base, self.options)
 
-    def load(self) -> tuple[Examples, Examples, Examples | None]:
-        """Train, test, and the validation part that the files define, if any."""
+    def load(self) -> tuple[Examples, Examples | None, Examples | None]:
+        """Train, and the test and validation parts that the files define, if any."""
         names = {option.name for option in SCALING_OPTIONS}
         others = {k: v for k, v in self.options.items() if k not in names}
         scaling = {k: v for k, v in self.options.items() if k in names}
@@ -227,7 +237,6 @@ class DataSource:
             for part in self.format.load(self.path, **others)
         )
         assert train is not None
-        assert test is not None
         return train, test, rest[0] if rest else None
 
 
@@ -278,7 +287,8 @@ def load(
         val_fraction: The part of the training examples that becomes val, exactly
             ``round(val_fraction * N)``; ignored if the files define a validation part.
         val_from: Where val is taken from. ``test`` leaves the training examples, and so their
-            indices, as they are: for models that were trained on all of them.
+            indices, as they are: for models that were trained on all of them. The data then have
+            to define a test part; for ``train``, a fixed 20 % of every class takes its place.
         limit: Keep only this many of the remaining training examples, evenly over the classes.
 
     >>> splits = load("digits", limit=100)
@@ -289,10 +299,19 @@ def load(
     check_arguments(load, locals())
 
     from expunge.data._encoding import encode_splits
-    from expunge.data._splits import Splits, draw_val, hold_out, thin_out
+    from expunge.data._splits import Splits, draw_val, hold_out, split_off, thin_out
     from expunge.data._table import Rows
 
     train, test, val = source.load()
+    if test is None and val_from == "test":
+        raise DataError(
+            f"{spec} does not say which {train.noun}s the model never saw. Drawn at random, they "
+            "would be some that it was trained on, and the results wrong. To say it, "
+            f"{source.format.names_test}."
+        )
+    if test is None:
+        rest, held = split_off(train)
+        train, test = train.subset(rest), train.subset(held)
     for part, examples in (("train", train), ("test", test)):
         if not len(examples):
             raise DataError(f"The {part} part of {spec} should hold {examples.noun}s. (got none)")

@@ -13,7 +13,6 @@ import torch
 from expunge._errors import DataError, InvalidInput
 from expunge.data._examples import Examples, ImageSet
 from expunge.data._formats import MAX_TOKENS
-from expunge.data._splits import split_off
 
 MAX_LABEL = 65_535
 ALWAYS_FINE, MAX_RATIO = 256 << 20, 100
@@ -21,14 +20,12 @@ ALWAYS_FINE, MAX_RATIO = 256 << 20, 100
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def load_npz(root: Path, **options: Any) -> tuple[Examples, Examples, Examples | None]:
+def load_npz(root: Path, **options: Any) -> tuple[Examples, Examples | None, Examples | None]:
     """(train, test, val) from the keys ``x_train, y_train, …``, or ``x, y``: see docs/data.md."""
     arrays = _read(root)
     ids = [str(name) for name in arrays["ids"].reshape(-1)] if "ids" in arrays else None
     if "x_train" not in arrays:
-        full = _examples(root, arrays, "x", "y", options, ids)
-        rest, held = split_off(full)
-        return full.subset(rest), full.subset(held), None
+        return _examples(root, arrays, "x", "y", options, ids), None, None
     train = _examples(root, arrays, "x_train", "y_train", options, ids)
     test = _examples(root, arrays, "x_test", "y_test", options)
     has_val = "x_val" in arrays

@@ -37,6 +37,10 @@ class Splits:
     flip: bool
     encoding: Encoding | None = None
 
+    def by_name(self) -> dict[str, Examples]:
+        """The three parts by name."""
+        return {"train": self.train, "val": self.val, "test": self.test}
+
     @property
     def in_channels(self) -> int:
         """The size of an input: channels of images, columns of vectors, token ids there are."""

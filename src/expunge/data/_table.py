@@ -18,7 +18,6 @@ from torch import Tensor
 
 from expunge._errors import DataError, InvalidInput
 from expunge.data._examples import Examples
-from expunge.data._splits import split_off
 
 SPLIT_NAMES = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -33,6 +32,8 @@ COLUMN_NAMES = {
 }
 """What columns are called, where no option names them."""
 MAX_CLASSES = 1000
+_PARTS = {"train": "was trained on", "test": "never saw"}
+"""What a column of splits has to name, and what the model did with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +180,8 @@ def assign_roles(table: Table, options: Mapping[str, Any]) -> Roles:
     )
 
 
-def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows, Rows | None]:
-    """(train, test, val): as a column says; else a fixed 20 % of every class is for test."""
+def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows | None, Rows | None]:
+    """(train, test, val): as a column says; all are train if none does."""
     if not len(table):
         raise DataError(
             f"{table.source} should hold rows. (got none) Check that it was written to the end."
@@ -199,24 +200,23 @@ def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows, Rows | None]:
         table.check(roles.id, names, "name every row", "Give it a name, or remove the row.")
     everything = Rows(torch.arange(len(table)), labels, classes, names, table, roles)
     if splits is None:
-        rest, held = split_off(everything)
-        return everything.subset(rest), everything.subset(held), None
+        return everything, None, None
     found = np.array(splits)
     train, val, test = (
         everything.subset(np.flatnonzero(found == split)) for split in ("train", "val", "test")
     )
-    return train, test, val if len(val) else None
+    return train, test if len(test) else None, val if len(val) else None
 
 
 def _read_splits(table: Table, column: str) -> list[str]:
     splits = [SPLIT_NAMES.get(shown_cell(cell).lower(), "") for cell in table.columns[column]]
     remedy = "If it is something else, name the column that does: split=COLUMN."
     table.check(column, splits, "say train, val or test", remedy)
-    missing = [split for split in ("train", "test") if split not in splits]
+    missing = [split for split in _PARTS if split not in splits]
     if missing:
         raise DataError(
             f"{table.source}: some rows should be for {missing[0]}. (the column {column!r} says so "
-            "of none) Mark some, or leave the column out of the table: then 20 % are for test."
+            f"of none) Mark those that the model {_PARTS[missing[0]]}."
         )
     return splits
 

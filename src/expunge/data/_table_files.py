@@ -10,8 +10,8 @@ from expunge._lazy import import_extra
 from expunge.data._csv_file import read_table
 from expunge.data._table import SPLIT_NAMES, Rows, Table, assign_roles, divide_rows
 
-Parts = tuple[Rows, Rows, Rows | None]
-"""Train, test, and val if the table says which rows it is."""
+Parts = tuple[Rows, Rows | None, Rows | None]
+"""Train; test and val if the table says which rows they are."""
 
 
 def load_csv(path: Path, **options: Any) -> Parts:
@@ -81,14 +81,8 @@ def _from_hf(library: Any, loaded: Any, path: Path) -> Table:
         for column, feature in first.features.items()
         if isinstance(feature, library.ClassLabel)
     }
-    divided = "" not in parts and "test" in splits
-    return Table(
-        str(path),
-        columns,
-        class_names=classes,
-        splits=splits if divided else None,
-        folder=_folder_of(path),
-    )
+    divided = splits if len(parts) > 1 else None
+    return Table(str(path), columns, class_names=classes, splits=divided, folder=_folder_of(path))
 
 
 def _parts(table: Table, options: dict[str, Any]) -> Parts:

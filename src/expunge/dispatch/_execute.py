@@ -100,7 +100,7 @@ def _compute(task: Stage, store: Store, *, capture: bool) -> None:
     function = _find_function(task.run)
     parents = tuple(store.open(parent) for parent in task.parents)
     folder = store.work(task)
-    attempts = _count_attempt(folder)
+    tries = _count_try(folder)
     config, options = canonical(task.config), canonical(task.options, "options")
     facts = (config, parents, folder, options, task.key, task.title)
     context = Context(*facts, on_progress=ProgressFile(folder))
@@ -113,7 +113,7 @@ def _compute(task: Stage, store: Store, *, capture: bool) -> None:
         "started": started,
         "finished": now(),
         "seconds": round(time.perf_counter() - began, 4),
-        "attempts": attempts,
+        "tries": tries,
     }
     store.commit(task, notes)
 
@@ -129,8 +129,8 @@ def _find_function(run: str) -> Any:
     return function
 
 
-def _count_attempt(folder: Path) -> int:
-    with (folder / ".attempts").open("a+", encoding="utf-8") as file:
+def _count_try(folder: Path) -> int:
+    with (folder / ".tries").open("a+", encoding="utf-8") as file:
         file.write(f"{now()} process {os.getpid()}\n")
         file.seek(0)
         return len(file.readlines())

@@ -14,7 +14,7 @@ from expunge.dispatch._local import LocalEngine
 from expunge.store import Stage, Store, now
 
 _PAUSE = 0.25
-"""Seconds between two attempts at a stage that another run is computing."""
+"""Seconds between two tries at a stage that another run is computing."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Failure:
     message: str
     traceback: str = ""
     output: str = ""
-    attempts: int = 1
+    tries: int = 1
 
     def notes(self) -> dict[str, object]:
         """What the store keeps of it."""
@@ -162,7 +162,7 @@ class Loop:
         self.running: dict[str, Stage] = {}
         self.waiting: dict[str, float] = {}  # when to try a stage again that another run computes
         self.announced: set[str] = set()  # of these
-        self.attempts: dict[str, int] = {}
+        self.tries: dict[str, int] = {}
         self.progress: dict[str, tuple[float, float | None, str]] = {}
 
     def run(self, found: list[Stage]) -> None:
@@ -237,12 +237,12 @@ class Loop:
         self.report(Event("found", stage))
 
     def _failed(self, stage: Stage, result: TaskResult) -> None:
-        self.attempts[stage.key] = self.attempts.get(stage.key, 0) + 1
-        if result.status == "lost" and self.attempts[stage.key] <= self.retries:
+        self.tries[stage.key] = self.tries.get(stage.key, 0) + 1
+        if result.status == "lost" and self.tries[stage.key] <= self.retries:
             self.report(Event("retried", stage, text=result.message))
             return
         details = (result.error, result.message, result.traceback, result.output)
-        failure = Failure(stage, *details, self.attempts[stage.key])
+        failure = Failure(stage, *details, self.tries[stage.key])
         del self.left[stage.key]
         self.summary.failed.append(failure)
         try:

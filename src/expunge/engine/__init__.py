@@ -32,11 +32,9 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.engine._callbacks import StepReporter
     from expunge.engine._checkpoint import describe, load_checkpoint, model_digest, save_checkpoint
     from expunge.engine._device import (
-        StepTimes,
         channels_last,
         device_of,
         fast_layout,
-        measure_step_times,
         pick_device,
         runs_on,
     )
@@ -64,10 +62,9 @@ if TYPE_CHECKING:  # for other packages of expunge
     )
     from expunge.engine._overlap_check import check_disjoint
     from expunge.engine._predict import (
+        PredictionCache,
         Predictions,
-        cached_predict,
         check_predictions,
-        keep_prediction,
         predict,
     )
     from expunge.engine._procedure import PLAIN_OPTIONS

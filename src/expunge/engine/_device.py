@@ -1,4 +1,4 @@
-"""A model on this machine: its device, the memory layout of its images, and its speed.
+"""A model on this machine: its device, and the memory layout of its images.
 
 Convolutions run channels-last where a model takes it, which is faster on most machines. A model
 that counts on the plain layout (``x.view(len(x), -1)`` after a convolution) keeps it.
@@ -7,20 +7,14 @@ that counts on the plain layout (``x.view(len(x), -1)`` after a convolution) kee
 from __future__ import annotations
 
 import copy
-import math
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
 from expunge.data import Source, rows_of
-from expunge.engine._run_parts import NOTHING_MOVES, copy_model
-from expunge.methods import Loss, apply
+from expunge.methods import apply
 
 
 def pick_device(device: str | torch.device, model: nn.Module) -> torch.device:
@@ -93,57 +87,3 @@ def _has_convolutions(model: nn.Module) -> bool:
 def _to_channels_last(model: nn.Module) -> nn.Module:
     """Lay out the weights channels-last, in place: the same numbers in another order."""
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
-
-
-@dataclass(frozen=True)
-class StepTimes:
-    """Seconds per example: in a training step, also in processor time, and in inference."""
-
-    training: float
-    inference: float
-    training_processor: float = math.nan
-
-
-def measure_step_times(
-    model: nn.Module,
-    inputs: Tensor,
-    labels: Tensor,
-    batch_size: int,
-    repeat: int = 3,
-    loss: Loss = F.cross_entropy,
-) -> StepTimes:
-    """Time ``model`` on batches of ``batch_size``: medians of ``repeat`` runs after a warm-up."""
-    net = copy_model(model)
-    if not any(p.requires_grad for p in net.parameters()):
-        raise InvalidInput(NOTHING_MOVES)
-    count, device = min(batch_size, len(inputs)), device_of(net)
-    x, y = inputs[:count].to(device), labels[:count].to(device)
-    if x.ndim == 4 and x.shape[1] > 1 and runs_on(net.eval(), channels_last(x)):
-        net, x = _to_channels_last(net), channels_last(x)
-
-    def step() -> None:
-        loss(apply(net, x), y).backward()  # type: ignore[no-untyped-call]
-
-    def run() -> None:
-        with torch.inference_mode():
-            net(x)
-
-    net.train()
-    training, processor = _medians(step, repeat, device)
-    net.eval()
-    inference, _ = _medians(run, repeat, device)
-    size = max(count, 1)
-    return StepTimes(training / size, inference / size, processor / size)
-
-
-def _medians(action: Callable[[], None], repeat: int, device: torch.device) -> tuple[float, float]:
-    """Wall and processor seconds."""
-    times = []
-    for _ in range(repeat + 1):
-        start = time.perf_counter(), time.process_time()
-        action()
-        if device.type != "cpu":
-            torch.accelerator.synchronize()
-        times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
-    wall, processor = (sorted(clock)[repeat // 2] for clock in zip(*times[1:], strict=True))
-    return wall, processor

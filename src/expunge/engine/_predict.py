@@ -1,4 +1,4 @@
-"""One inference pass over a split, remembered until the model changes; metrics read the result."""
+"""One inference pass over a split; a cache keeps its result until the model changes."""
 
 from __future__ import annotations
 
@@ -139,43 +139,39 @@ def _batches(
 
 Answers = dict[tuple[str, int], tuple[weakref.ref[Any], Any]]
 """What a model said, by question and identity of the data."""
-_MEMORY: weakref.WeakKeyDictionary[nn.Module, tuple[tuple[float, ...], Answers]]
-_MEMORY = weakref.WeakKeyDictionary()
 
 
-def cached_predict(
-    model: nn.Module, data: Any, ask: Callable[[nn.Module, Any], Any] | None = None
-) -> Any:
-    """``ask(model, data)``, by default :func:`predict`, or what it returned for them before.
+class PredictionCache:
+    """What models said of data; whoever shares this object shares the passes.
 
-    Weights are the same if torch counted no change in place and, since fused optimizers are not
-    counted, their sums are the same. Do not write to what is returned.
+    ``cache(model, data, ask)`` is ``ask(model, data)``, or what it returned before if the weights
+    are the same: torch counted no change in place and, since fused optimizers are not counted,
+    their sums are the same. Do not write to what is returned.
     """
-    ask = ask or predict
-    reference, answer = _answers(model).get((ask.__name__, id(data)), (None, None))
-    # The identity of data that are gone may belong to others by now.
-    if reference is None or reference() is not data:
-        answer = ask(model, data)
-        keep_prediction(model, data, answer, ask)
-    return answer
 
+    def __init__(self) -> None:
+        self._known: weakref.WeakKeyDictionary[nn.Module, tuple[tuple[float, ...], Answers]]
+        self._known = weakref.WeakKeyDictionary()
 
-def keep_prediction(
-    model: nn.Module, data: Any, answer: Any, ask: Callable[[nn.Module, Any], Any] | None = None
-) -> None:
-    """Let :func:`cached_predict` return this ``answer``, which was computed elsewhere."""
-    question = (ask or predict).__name__
-    with suppress(TypeError):  # a list of examples cannot be referred to weakly
-        _answers(model)[question, id(data)] = weakref.ref(data), answer
+    def __call__(
+        self, model: nn.Module, data: Any, ask: Callable[[nn.Module, Any], Any] = predict
+    ) -> Any:
+        answers, question = self._answers(model), (ask.__name__, id(data))
+        reference, answer = answers.get(question, (None, None))
+        # The identity of data that are gone may belong to others by now.
+        if reference is None or reference() is not data:
+            answer = ask(model, data)
+            with suppress(TypeError):  # a list of examples cannot be referred to weakly
+                answers[question] = weakref.ref(data), answer
+        return answer
 
-
-def _answers(model: nn.Module) -> Answers:
-    """What is kept of the model with its present weights; nothing if changes are not counted."""
-    tensors = [*model.parameters(), *model.buffers()]
-    if not tensors or any(t.is_inference() for t in tensors):
-        return {}
-    sums = torch.stack([t.detach().sum(dtype=torch.float64).cpu() for t in tensors]).tolist()
-    weights = (*map(id, tensors), *(t._version for t in tensors), *sums)
-    if model not in _MEMORY or _MEMORY[model][0] != weights:
-        _MEMORY[model] = weights, {}
-    return _MEMORY[model][1]
+    def _answers(self, model: nn.Module) -> Answers:
+        """What is kept of the model with its weights; nothing if changes are not counted."""
+        tensors = [*model.parameters(), *model.buffers()]
+        if not tensors or any(t.is_inference() for t in tensors):
+            return {}
+        sums = torch.stack([t.detach().sum(dtype=torch.float64).cpu() for t in tensors]).tolist()
+        weights = (*map(id, tensors), *(t._version for t in tensors), *sums)
+        if model not in self._known or self._known[model][0] != weights:
+            self._known[model] = weights, {}
+        return self._known[model][1]

@@ -20,7 +20,7 @@ from expunge._options import (
     stored_as,
 )
 from expunge._registry import Registry
-from expunge.engine._recipe import budget_of
+from expunge.engine._recipe import shared_settings
 from expunge.methods import METHODS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
 
@@ -153,7 +153,7 @@ class Procedure:
         own = None if recipe is None else procedure.method.own_recipe(recipe)  # type: ignore[union-attr]
         if own is None:
             return procedure
-        return cls(**(preferred | budget_of(own) | given))
+        return cls(**(preferred | shared_settings(own) | given))
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any], recipe: Recipe | None = None) -> Procedure:

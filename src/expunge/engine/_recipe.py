@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Count, NotNegative, Positive, Range, check_fields
-from expunge._options import is_implied
+from expunge._options import Schedule, is_implied
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from expunge.engine._procedure import Procedure
 
-Schedule = Literal["step", "one-cycle"]
-Algorithm = Literal["sgd", "adamw"]
+Algorithm = Literal["sgd", "adam", "adamw"]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """SGD with momentum, or AdamW; the defaults are the paper's recipe.
+    """SGD with momentum, Adam or AdamW; the defaults are the paper's recipe.
 
     ``schedule="step"`` multiplies the rate by 0.1 once, after 91 % of the epochs (91 of 100, as
     published). ``"one-cycle"`` warms up over the first 30 % and anneals to zero along a cosine: for
-    short trainings. ``momentum`` is that of SGD. The last ``plain_epochs`` see the images as they
-    are, without augmentation: a model of a short training comes to remember them, as one of a long
-    training does.
+    short trainings. ``"linear"`` falls to zero, ``"constant"`` stays. ``momentum`` is that of SGD;
+    ``weight_decay`` is part of the gradient, but not for AdamW. The last ``plain_epochs`` see the
+    images as they are, without augmentation: a model of a short training comes to remember them, as
+    one of a long training does.
     """
 
     epochs: Count = 100
@@ -56,11 +56,12 @@ class Recipe:
 
     def optimizer(self, params: list[nn.Parameter]) -> Optimizer:
         """The optimizer."""
-        from torch.optim import SGD, AdamW
+        from torch.optim import SGD, Adam, AdamW
 
-        if self.algorithm == "adamw":
-            return AdamW(params, lr=self.lr, weight_decay=self.weight_decay)
-        return SGD(params, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        if self.algorithm == "sgd":
+            return SGD(params, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        make = Adam if self.algorithm == "adam" else AdamW
+        return make(params, lr=self.lr, weight_decay=self.weight_decay)
 
     def shortened(self, share: float, rate: float = 1.0) -> Recipe:
         """The recipe for ``share`` of its epochs, at least one, in one cycle up to ``rate`` × lr.
@@ -76,7 +77,7 @@ schedule='one-cycle', algorithm='sgd', plain_epochs=0)
         )
 
 
-def budget_of(chosen: Recipe | Procedure) -> dict[str, Any]:
+def shared_settings(chosen: Recipe | Procedure) -> dict[str, Any]:
     """Epochs, batch size and rate, which a recipe and a procedure both have."""
     return {name: getattr(chosen, name) for name in ("epochs", "batch_size", "lr")}
 

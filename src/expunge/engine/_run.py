@@ -29,6 +29,7 @@ from expunge.engine._device import device_of, fast_layout, pick_device
 from expunge.engine._execution import Execution, as_dtype
 from expunge.engine._history import History, Row, StepRecorder, Stopwatch
 from expunge.engine._losses import DivergenceGuard, StepLosses, diverged, parts_of
+from expunge.engine._predict import PredictionCache
 from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressDisplay
 from expunge.engine._recipe import Recipe, make_schedule
@@ -72,7 +73,8 @@ class Run:
     """One run on a copy of a model. Callbacks see this object.
 
     ``forget`` is None for plain training. A :class:`Recipe` as ``optimizer`` decides the schedule
-    as well; None is Adam at the procedure's rate.
+    as well; None is Adam at the procedure's rate. ``predictions`` are the passes over whole
+    splits that method and callbacks share.
     """
 
     _guard: DivergenceGuard
@@ -94,6 +96,7 @@ class Run:
         self.procedure, self.execution = procedure, execution
         self.method: Method = procedure.method
         self.group = as_group(execution.group)
+        self.predictions = PredictionCache()
         self.augment = augment
         self.recipe = optimizer if isinstance(optimizer, Recipe) else None
 
@@ -135,7 +138,7 @@ class Run:
         # What the method sees of all this.
         splits = None
         if forget is not None:
-            splits = RunSplits(forget, retain, unseen, self.group)
+            splits = RunSplits(forget, retain, unseen, self.group, self.predictions)
         self.problem = Problem(
             self.model,
             loss=loss,

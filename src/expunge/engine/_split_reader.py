@@ -13,7 +13,7 @@ from expunge._errors import InvalidInput
 from expunge.data import Data, as_arrays, labels_of
 from expunge.data.text import TextExamples, TextSet
 from expunge.distributed import SINGLE, Group, shared_inference
-from expunge.engine._predict import Predictions, cached_predict, predict
+from expunge.engine._predict import PredictionCache, Predictions, predict
 from expunge.engine._token_scores import TokenRows, TokenScores, score_tokens
 from expunge.methods import SplitName, is_token_labels
 
@@ -26,6 +26,7 @@ class RunSplits:
     retain: Data
     unseen: Data | None = None
     group: Group = SINGLE
+    cache: PredictionCache = field(default_factory=PredictionCache)
     _known_labels: dict[SplitName, Tensor] = field(default_factory=dict, init=False)
     _known_rows: dict[SplitName, TokenRows] = field(default_factory=dict, init=False)
 
@@ -46,7 +47,7 @@ class RunSplits:
         """Logits [N, K] and labels [N] of a split; one pass serves all who ask before a step."""
         data = self._data(split)
         if not self.group:
-            found: Predictions = cached_predict(model, data)
+            found: Predictions = self.cache(model, data)
             return found.logits, found.labels
         with shared_inference(self.group):
             predictions = predict(model, data)
@@ -66,7 +67,7 @@ class RunSplits:
         """log p of every token to predict [N, T], NaN elsewhere; of classes, log p_y [N, 1]."""
         rows = self._token_rows(split)
         if rows is not None:
-            scores: TokenScores = cached_predict(model, rows, score_tokens)
+            scores: TokenScores = self.cache(model, rows, score_tokens)
             return torch.where(scores.answered, scores.log_probs, torch.nan)
         self.labels(split)  # refuses a regression, with what to do instead
         logits, labels = self.predict(model, split)

@@ -15,7 +15,7 @@ from expunge.data import Augment, Data
 from expunge.engine._execution import Execution
 from expunge.engine._overlap_check import check_disjoint
 from expunge.engine._procedure import Procedure
-from expunge.engine._recipe import Recipe, budget_of
+from expunge.engine._recipe import Recipe, shared_settings
 from expunge.engine._run import Result, Run
 from expunge.engine._run_parts import OptimizerFactory
 from expunge.methods import Loss, Method, Retrain
@@ -107,7 +107,7 @@ def unlearn(
     if recipe is not None:
         optimizer = _followed(procedure, recipe)
     elif isinstance(procedure.method, Retrain) and optimizer is None:
-        optimizer = Recipe(**budget_of(procedure))
+        optimizer = Recipe(**shared_settings(procedure))
     assert isinstance(procedure.method, Method)
     if execution.micro_batches > 1 and not procedure.method.supports_micro_batches:
         raise InvalidInput(
@@ -139,7 +139,7 @@ def _followed(procedure: Procedure, recipe: Recipe) -> Recipe:
             f"retrain. (got {procedure.label})"
         )
     plain_epochs = min(own.plain_epochs, procedure.epochs)
-    return replace(own, **budget_of(procedure), plain_epochs=plain_epochs)
+    return replace(own, **shared_settings(procedure), plain_epochs=plain_epochs)
 
 
 def _warn_if_short(run: Run) -> None:
@@ -173,7 +173,7 @@ def train(
     """
     check_arguments(train, locals())
     recipe = recipe or Recipe()
-    procedure = Procedure(method=Retrain(reset=False), addon="none", **budget_of(recipe))
+    procedure = Procedure(method=Retrain(reset=False), addon="none", **shared_settings(recipe))
     return Run(
         model,
         None,

@@ -237,7 +237,7 @@ def evaluate_artifacts(
     scenario_seed: int = 0,
     data: str | None = None,
 ) -> dict[str, Scores]:
-    """The scores of one or more models on what the first was to forget, and of the ideal model."""
+    """The scores of one or more models on what the first should forget, and of the ideal model."""
     first = next(iter(models.values()))
     scenario, scenario_seed = forgotten_by(first.card, scenario, scenario_seed)
     division = divide(engine.load_card_data(first.card, data), scenario, scenario_seed)
@@ -251,7 +251,7 @@ def evaluate_artifacts(
 
 
 def forgotten_by(card: engine.Card, scenario: str | None, scenario_seed: int) -> tuple[str, int]:
-    """What a model was to forget, and the seed of its draw: as its card says, or as was given."""
+    """What a model should have forgotten, and the seed of its draw: by its card, or as given."""
     if card.scenario is None or card.scenario_seed is None:
         if scenario is None:
             raise InvalidInput(
@@ -261,7 +261,7 @@ def forgotten_by(card: engine.Card, scenario: str | None, scenario_seed: int) ->
         return scenario, scenario_seed
     if scenario is not None and absolute_spec(scenario) != card.scenario:
         raise InvalidInput(
-            f"The model was to forget {card.scenario}, as its card says. (got {scenario}) Leave "
+            f"The card says that the model unlearned {card.scenario}. (got {scenario}) Leave "
             "--forget out."
         )
     return card.scenario, card.scenario_seed

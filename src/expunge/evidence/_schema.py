@@ -74,7 +74,7 @@ class RecordCounts(Section):
     twice: int
     skipped: int
     unmapped: int
-    unseen: int
+    left_out: int
     classes: list[ClassCounts]
 
 
@@ -188,7 +188,7 @@ class Evidence(Section):
     @property
     def accuracies(self) -> list[tuple[str, ...]]:
         """A row per headline metric, as text: name, before, after, after benign steps, target."""
-        moments = ("before", "after", "relearned", "target")
+        moments = ("before", "after", "after_benign_steps", "target")
         rows = []
         for row in self.metrics:
             values = (getattr(row, moment) for moment in moments)

@@ -12,7 +12,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 Status = Literal["achieved", "not achieved", "inconclusive"]
-Moment = Literal["as delivered", "after benign steps"]
+Moment = Literal[
+    "as delivered",
+    "after benign steps",
+    "after relearning a tenth",
+    "with 4-bit weights",
+    "in sampled answers",
+]
 CheckResult = Literal["inside", "outside", "open"]
 EarlierStatus = Literal["still forgotten", "exposed again", "was not achieved", "inconclusive"]
 Direction = Literal["target", "higher", "lower", "zero"]
@@ -58,7 +64,8 @@ class Interval(Section):
 class RequestVerdict(Section):
     """The verdict, why, what was shown, and what to try next, in sentences.
 
-    - *achieved*: every bound lies inside its margin, as delivered and after benign steps;
+    - *achieved*: every bound lies inside its margin, as delivered, after benign steps and, of
+      texts, under further attacks;
     - *not achieved*: a bound lies outside; the bundle holds the model as it was;
     - *inconclusive*: neither; the bundle holds the unlearned model.
     """
@@ -89,7 +96,7 @@ class RequestSummary(Section):
     unmapped: int = Field(
         default=0, description="Training records that the table of records gives to nobody."
     )
-    unseen: int = Field(
+    left_out: int = Field(
         default=0,
         description="Records of these ids, or of earlier requests, in val and test: nothing was "
         "compared with them.",
@@ -137,7 +144,7 @@ class Hashes(Section):
     ids: str
     config: str
     weights_after: str = ""
-    attempt: str = Field(default="", description="The weights of a model that was discarded.")
+    discarded: str = Field(default="", description="The weights of a model that was discarded.")
 
 
 class Environment(Section):
@@ -192,7 +199,7 @@ class MetricRow(Section):
     direction: Direction
     before: Interval
     after: Interval
-    relearned: Interval | None = None
+    after_benign_steps: Interval | None = None
     target: Interval | None
     explain: str = ""
 
@@ -219,7 +226,9 @@ class EpochRow(Section):
     feasible: Number = math.nan
     ua: Number = math.nan
     va: Number = math.nan
-    unseen: Number = Field(default=math.nan, description="Accuracy on val of the records' classes.")
+    val_alike: Number = Field(
+        default=math.nan, description="Accuracy on val of the records' classes."
+    )
     auc: Number = Field(default=math.nan, description="Of the loss attack, against val.")
     keep: Number = Field(default=math.nan, description="The part of the weights that was kept.")
 

@@ -61,7 +61,7 @@ class ForgottenRecords(pydantic.BaseModel):
     """Those that are gone, with duplicates of what was asked for."""
     asked: list[str]
     ids: list[str]
-    unseen: list[str]
+    left_out: list[str]
     """Records of val and test that nothing was compared with, as they are a requester's own."""
     people: dict[str, int] = {}
     """Where ids are people: the number of records of each."""

@@ -24,7 +24,7 @@ from expunge.ledger._id_key import ForgottenRecords, IdKey
 from expunge.store import Locked, file_lock
 
 if TYPE_CHECKING:
-    from expunge.request import Subject
+    from expunge.request import ModelAndData
 
 EVIDENCE, SEAL = "evidence.json", "evidence.sha256"
 WEIGHTS, RECORDS = "weights.safetensors", "forgotten.json"
@@ -75,9 +75,9 @@ class LedgerEntry:
         return self._find(self.records.asked, "train")["train"]
 
     @property
-    def unseen(self) -> dict[str, tuple[int, ...]]:
+    def left_out(self) -> dict[str, tuple[int, ...]]:
         """Records of val and test that nothing was compared with, as they are a requester's own."""
-        return self._find(self.records.unseen, "val", "test")
+        return self._find(self.records.left_out, "val", "test")
 
     def _find(self, hashes: Sequence[str], *splits: str) -> dict[str, tuple[int, ...]]:
         """The indices of the records that ``hashes`` stand for, all of which are in ``splits``."""
@@ -134,10 +134,10 @@ class Ledger:
             raise DataError(f"There are no requests in {root}.")
         return ledger
 
-    def unlocked(self, key: IdKey, records: int, **unseen: int) -> Ledger:
+    def unlocked(self, key: IdKey, records: int, **others: int) -> Ledger:
         """The same ledger, with the records that its keyed hashes stand for.
 
-        There are ``records`` training records, and ``unseen`` ones in val and test; the hash of
+        There are ``records`` training records, and ``others`` in val and test; the hash of
         each is compared. A key that a request was not made with is refused.
         """
         for entry in self.entries:
@@ -149,7 +149,7 @@ class Ledger:
                 )
         place_of = {
             key.hash_record(index, split): (split, index)
-            for split, size in {"train": records, **unseen}.items()
+            for split, size in {"train": records, **others}.items()
             for index in range(size)
         }
         return Ledger(self.root, tuple(replace(entry, place_of=place_of) for entry in self.entries))
@@ -189,15 +189,15 @@ class Ledger:
                     broken.append((number, f"Request {number}: {problem}"))
         return broken
 
-    def latest_state_of(self, subject: Subject) -> Subject:
-        """The subject with the weights that the latest request left behind.
+    def latest_state_of(self, loaded: ModelAndData) -> ModelAndData:
+        """The model and data with the weights that the latest request left behind.
 
         Refuses data that have changed since, and weights that these requests did not start with.
         """
         if self.last is None or self.weights is None:
-            return subject
+            return loaded
         hashes = self.last.evidence.hashes
-        if subject.data_digest != hashes.data:
+        if loaded.data_digest != hashes.data:
             raise DataError(
                 f"The data have changed since request {self.last.number} in {self.root}: their "
                 "hash differs. A sequence of requests needs the same data; for other data, choose "
@@ -209,12 +209,12 @@ class Ledger:
             raise DataError(
                 f"{self.weights} was changed after request {self.last.number} wrote it."
             )
-        if subject.weights_digest not in (first_digest, latest_digest):
+        if loaded.weights_digest not in (first_digest, latest_digest):
             raise InvalidInput(
                 f"The requests in {self.root} started with other weights. Give the same --weights, "
                 "or choose another --out for another model."
             )
-        return subject.with_weights(self.weights)
+        return loaded.with_weights(self.weights)
 
     def attempts_on(self, records: Collection[str]) -> list[EarlierAttempt]:
         """The requests that were about any of these ``records``, which are keyed hashes.
@@ -235,8 +235,8 @@ class Ledger:
 
     def discarded_by(self, weights: str) -> int | None:
         """The request that judged and discarded the model with this hash of weights, if any."""
-        hashes = ((entry.number, entry.evidence.hashes.attempt) for entry in self.entries)
-        return next((number for number, attempt in hashes if attempt == weights), None)
+        hashes = ((entry.number, entry.evidence.hashes.discarded) for entry in self.entries)
+        return next((number for number, discarded in hashes if discarded == weights), None)
 
     def open_models(self) -> list[tuple[int, DerivedModel]]:
         """Models made from this one that are open, each by the latest request that lists it."""

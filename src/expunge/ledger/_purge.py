@@ -1,6 +1,6 @@
 """Purge requests: remove what still remembers forgotten records, and keep the proof that it was.
 
-What remembers: weights from before the latest request, attempts that were discarded, and
+What remembers: weights from before the latest request, models that were discarded, and
 checkpoints. The hash of every removed file is kept in ``purged.json`` beside the requests.
 """
 
@@ -19,7 +19,7 @@ from expunge._files import file_digest, is_there, storage_errors, write_text
 from expunge._strict_json import read_model
 from expunge.data import cache_dir
 from expunge.ledger._ledger import PURGED, WEIGHTS, Ledger, LedgerEntry, exclusive_access
-from expunge.ledger._seal import ATTEMPT
+from expunge.ledger._seal import DISCARDED
 from expunge.ledger._signatures import HEAD, SigningKey, sign_head
 from expunge.store import now
 
@@ -85,7 +85,7 @@ def purgeable(ledger: Ledger, entry: LedgerEntry) -> dict[str, str]:
     The evidence, the hashes of the records and the latest weights are not among them, so that a
     list of purged files which says otherwise does not excuse their absence.
     """
-    names = {ATTEMPT: "model of a run that was discarded"}
+    names = {DISCARDED: "model of a run that was discarded"}
     if entry is not ledger.entries[-1]:
         names[WEIGHTS] = "weights from before a later request"
     return names

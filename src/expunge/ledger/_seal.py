@@ -21,7 +21,7 @@ from expunge.ledger._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, Ledger, dig
 
 PAGE, SIGNATURE = "report.html", "bundle.dsse.json"
 LETTERS, MODEL_CARD = ("letter.html", "letter.md"), "model-card.cdx.json"
-ATTEMPT = "attempt.safetensors"
+DISCARDED = "discarded.safetensors"
 HEAD_FILE = "head.json"
 """Beside the bundles."""
 OUTSIDE = frozenset({SEAL, SIGNATURE})

@@ -22,6 +22,8 @@ class ConvTranspose(FineTune):
     Reference: the Machine Unlearning Challenge of NeurIPS 2023, as described by X. F. Cadet, A.
     Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi, *Deep Unlearn: Benchmarking Machine
     Unlearning for Image Classification*, 2024 (arXiv 2410.01276).
+
+    Deviation: the released code of the paper fine-tunes for one epoch less.
     """
 
     @torch.no_grad()

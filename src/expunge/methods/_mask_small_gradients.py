@@ -19,7 +19,8 @@ class MaskSmallGradients(FineTune):
 
     The sum is over the batches of one pass, the gradients are those of the loss on forget and on
     retain in eval mode, and ε ~ N(0, 1). Deviation: the paper does not say which losses; these are
-    NGPlus's up to sign, which the absolute value removes.
+    NGPlus's up to sign, which the absolute value removes. Its released code ranks in train mode,
+    and fine-tunes for one epoch less.
 
     Use it as a strong baseline for small forget sets, where there is time to fine-tune afterwards.
 

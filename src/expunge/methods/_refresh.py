@@ -74,7 +74,7 @@ class Refresh(FineTune):
         left: see above, in (0, 1). None is 0.5 for models with BatchNorm and with a ``reference``,
             and 0.2 for all others, which learn again more of what was mixed away.
         budget: the part of the epochs of a ``recipe``, in (0, 1].
-        rate: the peak rate as a multiple of the recipe's. None is 4 for AdamW, because a short
+        rate: the peak rate as a multiple of the recipe's. None is 4 for Adam and AdamW, as a short
             training needs larger steps, and 1 for SGD, whose rate is usually as large as the model
             can stand. With a ``reference`` it is 1.
         reference: weights to mix with in place of fresh ones, such as the checkpoint that the model
@@ -108,7 +108,7 @@ class Refresh(FineTune):
     reference: Any = None
 
     def own_recipe(self, recipe: Any) -> Any:
-        usual = 4.0 if recipe.algorithm == "adamw" and self.reference is None else 1.0
+        usual = 4.0 if recipe.algorithm != "sgd" and self.reference is None else 1.0
         return recipe.shortened(self.budget, usual if self.rate is None else self.rate)
 
     @property

@@ -22,10 +22,11 @@ class Retrain(FineTune):
     """Forget everything, then U = L on retain, with the recipe of the initial model.
 
     An epoch is one pass over the retain set. Every submodule's ``reset_parameters`` draws the new
-    weights; frozen parameters stay. ``reset=False`` starts from the weights as given, for a model
-    that is fresh already. ``reference`` are weights to start from in place of fresh ones, such as
-    the checkpoint that a language model was fine-tuned from, which never saw the records: a model,
-    its ``state_dict()``, or a safetensors file.
+    weights, or a model of transformers is made again from its config; frozen parameters stay.
+    ``reset=False`` starts from the weights as given, for a model that is fresh already.
+    ``reference`` are weights to start from in place of fresh ones, such as the checkpoint that a
+    language model was fine-tuned from, which never saw the records: a model, its
+    ``state_dict()``, or a safetensors file.
 
     Use it to have the ideal model that others are compared with, or where a doubt is worth the
     price of a training.
@@ -78,10 +79,26 @@ def draw_again(model: nn.Module) -> list[str]:
         if hasattr(module, "reset_lora_parameters"):  # of PEFT: then the model is the one below
             for adapter in module.lora_A:  # type: ignore[union-attr]
                 module.reset_lora_parameters(adapter, True)  # type: ignore[operator]
+    left = {p for p in model.parameters() if p not in covered}
     with torch.no_grad():
+        if left:
+            left -= _draw_from_config(model)
         for p, value in frozen.items():
             p.copy_(value)
-    return [name for name, p in model.named_parameters() if p not in covered]
+    return [name for name, p in model.named_parameters() if p in left]
+
+
+def _draw_from_config(model: nn.Module) -> set[nn.Parameter]:
+    """Draw the weights of a model of transformers as one made from its config has them; which."""
+    kinds = (m for m in model.modules() if hasattr(m, "config") and hasattr(m, "_init_weights"))
+    own = next(kinds, None)
+    if own is None:
+        return set()
+    fresh = dict(type(own)(own.config).named_parameters())
+    drawn = {p: fresh[name] for name, p in own.named_parameters() if name in fresh}
+    for p, value in drawn.items():
+        p.copy_(value)
+    return {*drawn}
 
 
 @torch.no_grad()

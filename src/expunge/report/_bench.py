@@ -75,7 +75,7 @@ def render_bench(results: Sequence[Result], title: str, claims: Sequence[Mapping
         data,
         SCRIPTS,
         title=title,
-        subject=subject_of(results),
+        subject=describe_tasks(results),
         machines=machines_of(results),
         sections=sections,
         overview="abs_rua" in metrics,
@@ -83,16 +83,16 @@ def render_bench(results: Sequence[Result], title: str, claims: Sequence[Mapping
     )
 
 
-def subject_of(results: Sequence[Result]) -> str:
+def describe_tasks(results: Sequence[Result]) -> str:
     """Data and architecture of the runs, as a title has them: ``CIFAR-10, VGG16 × 0.25``."""
-    subjects = []
+    tasks = []
     for result in results:
         settings = result["settings"]
         words = [WRITTEN.get(str(settings.get(n)), settings.get(n)) for n in ("dataset", "arch")]
         width = settings.get("width")
         words[1] = f"{words[1]} × {width:g}" if words[1] and width not in (None, 1.0) else words[1]
-        subjects.append(", ".join(str(word) for word in words if word))
-    return "; ".join(dict.fromkeys(subjects))
+        tasks.append(", ".join(str(word) for word in words if word))
+    return "; ".join(dict.fromkeys(tasks))
 
 
 def machines_of(results: Sequence[Result]) -> str:
@@ -115,7 +115,7 @@ def _is_unlearned(run: Result) -> bool:
 
 def task_of(settings: Mapping[str, Any]) -> str:
     """``CIFAR-10 · random:0.1 · VGG16 × 0.25``: only runs on one task are rivals."""
-    data, *arch = subject_of([{"settings": settings}]).split(", ")
+    data, *arch = describe_tasks([{"settings": settings}]).split(", ")
     limit, scenario = settings.get("limit"), settings.get("scenario")
     size = f"{limit:,} images" if limit else ""
     return " · ".join(str(part) for part in (data, scenario, *arch, size) if part)

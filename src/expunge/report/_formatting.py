@@ -36,7 +36,7 @@ LABELS = {
     "twice": "Ids listed more than once",
     "skipped": "Ids without a training record, left out",
     "unmapped": "Training records that belong to no id",
-    "unseen": "Records of these ids in validation and test data, left out",
+    "left_out": "Records of these ids in validation and test data, left out",
     "earlier": "Forgotten by earlier requests",
     "in_retain": "In the retained data",
     "auc": "How often a record to forget gets more confidence than a validation record",

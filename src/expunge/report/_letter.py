@@ -72,6 +72,7 @@ def _values(evidence: Evidence, fingerprint: str) -> dict[str, object]:
         "day": lambda text: date_and_time(text).partition(",")[0],
         "changed": bool(evidence.stopped.epoch),
         "method": "refresh" if method.startswith("refresh") else method,
+        "kept_copies": evidence.preflight.duplicates.in_retain,
         "ua": metrics.get("ua"),
         "ta": metrics.get("ta"),
         "attacks": [check for check in evidence.checks if check.is_attack],

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from expunge.request._verify import verify as verify
 if TYPE_CHECKING:  # for other packages of expunge
     from expunge.request._bundle import write_letters
-    from expunge.request._job import job_options, make_job
-    from expunge.request._job_file import job_template
+    from expunge.request._job import make_job
+    from expunge.request._job_file import job_options, job_template
+    from expunge.request._reload import verify_command
     from expunge.request._stopwatch import RequestStopwatch
-    from expunge.request.subject._load import Subject
-    from expunge.request.subject._texts import evaluate_text_files
+    from expunge.request.loading._load import ModelAndData
+    from expunge.request.loading._texts import evaluate_text_files
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

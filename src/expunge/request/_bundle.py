@@ -17,7 +17,7 @@ from expunge.data import COLUMNS, read_placed_ids
 from expunge.engine import Card
 from expunge.evidence import Evidence, Seconds
 from expunge.ledger import (
-    ATTEMPT,
+    DISCARDED,
     EVIDENCE,
     LETTERS,
     MODEL_CARD,
@@ -60,12 +60,12 @@ def write_bundle(
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir(parents=True)
-        subject = examination.subject
-        delivered = judged if evidence.unlearned else subject.model
-        card = card_after(subject.card, evidence)
+        loaded = examination.loaded
+        delivered = judged if evidence.unlearned else loaded.model
+        card = card_after(loaded.card, evidence)
         tensors.save(scratch / WEIGHTS, delivered.state_dict(), card)
         if evidence.discarded:  # to look at; both remember what a later request asks to forget
-            tensors.save(scratch / ATTEMPT, judged.state_dict(), {})
+            tensors.save(scratch / DISCARDED, judged.state_dict(), {})
         write_text(scratch / RECORDS, request.hashed.model_dump_json(), private=True)
         if not evidence.in_memory:
             write_text(scratch / JOB, job_to_toml(request.job), private=True)

@@ -18,12 +18,20 @@ from expunge._errors import Diverged, InvalidInput
 from expunge._specs import join_part, split_part
 from expunge.data import Augment, Examples
 from expunge.data.text import TextExamples
-from expunge.engine import Callback, Card, Execution, Procedure, Recipe, Run, unlearn
+from expunge.engine import (
+    Callback,
+    Card,
+    Execution,
+    PredictionCache,
+    Procedure,
+    Recipe,
+    Run,
+    unlearn,
+)
 from expunge.evaluation import (
     BENIGN_BATCH,
     BENIGN_STEPS,
     Estimate,
-    Predictions,
     accuracy,
     delong_interval,
     loss,
@@ -32,11 +40,11 @@ from expunge.evaluation import (
     mean_fan_in,
 )
 from expunge.evidence import Stop
-from expunge.methods import Method, Refresh, next_token_loss
+from expunge.methods import Loss, Method, Refresh, next_token_loss
 from expunge.models import has_adapters
 from expunge.request._job import Job
 from expunge.request._predictions import evenly_spaced, predict_records
-from expunge.request.subject._load import Subject
+from expunge.request.loading._load import ModelAndData
 
 MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 320, 800, 8
 """A run whose rate falls to 0 takes at least ``MIN_STEPS`` steps, and at most the larger of
@@ -75,37 +83,43 @@ class ForgettingResult:
 
 
 def forget_records(
-    job: Job, subject: Subject, forget: Examples, retain: Examples, **run: Any
+    job: Job,
+    loaded: ModelAndData,
+    forget: Examples,
+    retain: Examples,
+    cache: PredictionCache | None = None,
+    **run: Any,
 ) -> ForgettingResult:
-    """Forget ``forget`` in a copy of the subject's model as the job says, and keep ``retain``.
+    """Forget ``forget`` in a copy of the model as the job says, and keep ``retain``.
 
     A method that reads the records is watched on val, which is never trained on. ``run`` are fields
-    of :class:`expunge.Execution`, such as ``checkpoint``.
+    of :class:`expunge.Execution`, such as ``checkpoint``; what is predicted with the new model goes
+    into ``cache``.
     """
-    recipe = known_recipe(subject.card, job)
+    recipe = known_recipe(loaded.card, job)
     if job.exact and recipe is None:
         raise InvalidInput(
             "To train again, it should be known how the model was trained: give `[recipe]` in the "
             "job file, or weights that expunge trained."
         )
     procedure = job.procedure_by(recipe)
-    method, model = procedure.method, subject.model
+    method, model = procedure.method, loaded.model
     assert isinstance(method, Method)
     watch = None
     if method.reads_forget:
         procedure = fit_to_size(procedure, len(forget), model, job.max_epochs)
         floor = FLOOR if job.margin_test is None else job.margin_test
-        watch = BestEpoch(model, forget, retain, subject.val, floor, procedure)
+        watch = BestEpoch(model, forget, retain, loaded.val, floor, procedure)
         run["callbacks"] = [watch, *run.get("callbacks", ())]
     result = unlearn(
         model,
         forget=forget,
         retain=retain,
-        unseen=None if watch is None else subject.val,
+        unseen=None if watch is None else loaded.val,
         method=procedure,
         optimizer=recipe if watch is None else None,
-        loss=next_token_loss if isinstance(retain, TextExamples) else F.cross_entropy,
-        augment=_augment(job, subject, procedure),
+        loss=loss_of(retain),
+        augment=augmentation(job, loaded, procedure),
         execution=Execution.from_plain(vars(job), seed=job.seed, device=job.device, **run),
     )
     rows = [dict(row) for row in result.history.epochs]
@@ -114,14 +128,14 @@ def forget_records(
         done = ForgettingResult(result.model, rows, last)
         if not isinstance(method, Refresh) or (method.keep or method.left) is not None:
             return done
-        known = _known_of(result.model, forget, subject.val)
+        known = _known_of(result.model, forget, loaded.val, cache)
         if known is None or known.low <= REMEMBERED:
             return done
         name, options = split_part(job.method)
         less = {"method": join_part(name, options | {"left": method.left_in(model) / 2})}
         if run.get("checkpoint"):
             run["checkpoint"] = f"{run['checkpoint']}.deeper"
-        deeper = forget_records(job.model_copy(update=less), subject, forget, retain, **run)
+        deeper = forget_records(job.model_copy(update=less), loaded, forget, retain, cache, **run)
         why = (
             f"The loss attack against val still had an AUC of {known.value:.2f}, so less of the "
             f"trained weights was kept in a second run, for the same cost again."
@@ -138,13 +152,15 @@ def forget_records(
     return ForgettingResult(chosen, rows, stopped)
 
 
-def _known_of(model: nn.Module, forget: Examples, val: Examples) -> Estimate | None:
+def _known_of(
+    model: nn.Module, forget: Examples, val: Examples, cache: PredictionCache | None
+) -> Estimate | None:
     """The AUC of the loss attack against val of the same classes; None if val has none of them."""
     chosen = match_class_mix(val.labels, forget.labels, seed=0, most=math.inf)
     if not chosen:
         return None
-    records, unseen = predict_records(model, forget), predict_records(model, val).take(chosen)
-    return delong_interval(-loss(records), -loss(unseen))
+    records, unseen = (predict_records(model, part, cache) for part in (forget, val))
+    return delong_interval(-loss(records), -loss(unseen.take(chosen)))
 
 
 def known_recipe(card: Card | None, job: Job) -> Recipe | None:
@@ -153,19 +169,24 @@ def known_recipe(card: Card | None, job: Job) -> Recipe | None:
     return Recipe(**known) if known else None
 
 
-def _augment(job: Job, subject: Subject, procedure: Procedure) -> Augment | None:
+def loss_of(data: Examples) -> Loss:
+    """Cross-entropy, of the next token for texts."""
+    return next_token_loss if isinstance(data, TextExamples) else F.cross_entropy
+
+
+def augmentation(job: Job, loaded: ModelAndData, procedure: Procedure) -> Augment | None:
     """Crops and mirror images as in training; for other methods small ones.
 
     A model that knows its training images by heart has no loss on them, so nothing holds it where
     it is; on images that are moved by a pixel or two it has.
     """
-    shape = tuple(subject.train[0][0].shape)
-    trained_here = job.trains_again and subject.card is not None
+    shape = tuple(loaded.train[0][0].shape)
+    trained_here = job.trains_again and loaded.card is not None
     if job.augment or (trained_here and len(shape) == 3 and min(shape[1:]) >= 28):
-        return Augment(padding=4, flip=subject.flip)
+        return Augment(padding=4, flip=loaded.flip)
     if procedure.augment_splits != "retain" or len(shape) != 3 or not min(shape[1:]) // 16:
         return None
-    return Augment(padding=min(shape[1:]) // 16, flip=subject.flip)
+    return Augment(padding=min(shape[1:]) // 16, flip=loaded.flip)
 
 
 @dataclass
@@ -199,13 +220,13 @@ class BestEpoch(Callback):
         self.forget, self.val = forget, val
         chosen = match_class_mix(val.labels, forget.labels, seed=0, most=math.inf)
         self.alike = chosen or list(range(len(val)))
-        self.kept = None
+        self.kept = []
         if isinstance(retain, TextExamples):
-            self.kept = retain.subset(evenly_spaced(len(retain), MAX_KEPT))
+            self.kept = [retain.subset(evenly_spaced(len(retain), MAX_KEPT))]
         self.floor, self.epochs = floor, procedure.epochs
         self.constant = procedure.schedule == "constant"
-        self.before = self._useful(model)
-        self.state = _Watched(best_distance=self._distance(model)[0])
+        distance, _, self.before = self._look(model, PredictionCache())
+        self.state = _Watched(best_distance=distance)
         self.best_weights: dict[str, Tensor] | None = None
 
     def on_start(self, run: Run) -> None:
@@ -214,8 +235,7 @@ class BestEpoch(Callback):
 
     def on_epoch(self, run: Run) -> None:
         try:
-            distance, values = self._distance(run.model)
-            useful = self._useful(run.model)
+            distance, values, useful = self._look(run.model, run.predictions)
         except InvalidInput:  # not finite: the same data passed with the initial model
             self._fail(run, "The model's outputs were not finite.")
             return
@@ -225,7 +245,7 @@ class BestEpoch(Callback):
         if lost <= self.floor and distance < state.best_distance:
             state.best_epoch, state.best_distance = run.epoch, distance
             self.best_weights = {k: v.detach().clone() for k, v in run.model.state_dict().items()}
-        elif self.constant and state.best_epoch and values["ua"] <= values["unseen"]:
+        elif self.constant and state.best_epoch and values["ua"] <= values["val_alike"]:
             state.ended = "The model is right on the records no more often than on unseen data."
             run.stop()
 
@@ -241,19 +261,22 @@ class BestEpoch(Callback):
             return f"{why} No epoch was better than the initial model, which is kept."
         return f"{why} At epoch {self.state.best_epoch} the records looked most like unseen data."
 
-    def _distance(self, model: nn.Module) -> tuple[float, dict[str, float]]:
-        forget = predict_records(model, self.forget)
-        unseen = predict_records(model, self.val).take(self.alike)
+    def _look(
+        self, model: nn.Module, cache: PredictionCache
+    ) -> tuple[float, dict[str, float], list[float]]:
+        """The distance, what it is made of, and the accuracies that should not fall.
+
+        These are on val and, of texts, on a sample of what is retained.
+        """
+        forget, val, *kept = (
+            predict_records(model, part, cache) for part in (self.forget, self.val, *self.kept)
+        )
+        unseen = val.take(self.alike)
         area = loss_auc(forget, unseen)
         rates = accuracy(forget), accuracy(unseen)
         distance = max(abs(2.0 * area - 1.0), abs(rates[0] - rates[1]) / 100.0)
-        return distance, {"ua": rates[0], "unseen": rates[1], "auc": area}
-
-    def _useful(self, model: nn.Module) -> tuple[float, ...]:
-        """Accuracy on val and, of texts, on a sample of what is retained."""
-        parts = [self.val] if self.kept is None else [self.val, self.kept]
-        found: list[Predictions] = [predict_records(model, part) for part in parts]
-        return tuple(accuracy(part) for part in found)
+        values = {"ua": rates[0], "val_alike": rates[1], "auc": area}
+        return distance, values, [accuracy(part) for part in (val, *kept)]
 
     def _fail(self, run: Run, why: str) -> None:
         self.state.ended = why

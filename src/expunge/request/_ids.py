@@ -12,7 +12,7 @@ from expunge._specs import split_spec
 from expunge.data import COLUMNS, Id, abbreviated, as_id, as_number, read_placed_ids, read_table
 from expunge.ledger import ForgottenRecords, IdKey, digest_requested
 from expunge.request._job import Job
-from expunge.request.subject._load import Subject
+from expunge.request.loading._load import ModelAndData
 
 RECORD_COLUMNS = ("index", "name", "file", "filename")
 """Columns that identify the record of a line, in order of preference."""
@@ -40,18 +40,18 @@ class RequestedRecords:
     """Ids without a training record, which the job leaves out."""
     unmapped: int = 0
     """Training records that the table of records gives to nobody."""
-    unseen: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Records of these ids in val and test, and of earlier requests. There is nothing to forget, as
     the model was not trained on them; and nothing is compared with them: they are not strangers'
     records."""
 
-    def without_unseen(self, earlier: Mapping[str, Sequence[int]]) -> RequestedRecords:
+    def leaving_out(self, earlier: Mapping[str, Sequence[int]]) -> RequestedRecords:
         """The same, where records of val and test that ``earlier`` requests left out stay out."""
-        unseen = {
+        left_out = {
             split: tuple(sorted({*indices, *earlier[split]}))
-            for split, indices in self.unseen.items()
+            for split, indices in self.left_out.items()
         }
-        return replace(self, unseen=unseen)
+        return replace(self, left_out=left_out)
 
     def hashed(
         self, key: IdKey, forgotten: Sequence[int] = (), *, people: bool = False
@@ -67,9 +67,9 @@ class RequestedRecords:
             records=sorted(map(key.hash_record, forgotten)),
             asked=asked,
             ids=ids,
-            unseen=sorted(
+            left_out=sorted(
                 key.hash_record(index, split)
-                for split, indices in self.unseen.items()
+                for split, indices in self.left_out.items()
                 for index in indices
             ),
             people=dict(sorted(counts.items())) if people else {},
@@ -77,7 +77,9 @@ class RequestedRecords:
         )
 
 
-def resolve_ids(job: Job, subject: Subject, ids: Sequence[Id] | None = None) -> RequestedRecords:
+def resolve_ids(
+    job: Job, loaded: ModelAndData, ids: Sequence[Id] | None = None
+) -> RequestedRecords:
     """Find the records that the job's ids (or ``ids``) stand for.
 
     Without ``records``, an id is the name of a record or its index in the training data. If any
@@ -92,25 +94,25 @@ def resolve_ids(job: Job, subject: Subject, ids: Sequence[Id] | None = None) -> 
     counts = Counter(str(entry) for _, entry in given)
     unmapped = 0
     if job.records is None:
-        places = _find_by_name_or_index(list(counts), subject)
+        places = _find_by_name_or_index(list(counts), loaded)
     else:
-        places, unmapped = read_owners(job.records, job.id_column, subject)
+        places, unmapped = read_owners(job.records, job.id_column, loaded)
         if unmapped and not job.allow_unmapped:
             raise InvalidInput(
-                f"{job.records} should give each of the {len(subject.train)} training records a "
+                f"{job.records} should give each of the {len(loaded.train)} training records a "
                 f"value of {job.id_column!r}. ({unmapped} have none) Complete it; or, if these "
                 "belong to nobody, use --allow-unmapped, and the evidence states their number."
             )
     trained = [entry for entry in counts if places.get(entry, {}).get("train")]
     if not trained or (len(trained) < len(counts) and not job.skip_untrained):
-        raise _untrained_ids(given, places, job, subject)
+        raise _untrained_ids(given, places, job, loaded)
     chosen = sorted({index for entry in trained for index in places[entry]["train"]})
-    if len(chosen) == len(subject.train):
+    if len(chosen) == len(loaded.train):
         raise InvalidInput(
             f"Some records should be left to retain. (got all {len(chosen)} to forget) To forget "
             "everything, discard the model."
         )
-    unseen = {
+    left_out = {
         split: {index for entry in counts for index in places.get(entry, {}).get(split, ())}
         for split in ("val", "test")
     }
@@ -121,7 +123,7 @@ def resolve_ids(job: Job, subject: Subject, ids: Sequence[Id] | None = None) -> 
         repeated=sum(count > 1 for count in counts.values()),
         skipped=len(counts) - len(trained),
         unmapped=unmapped,
-        unseen={split: tuple(sorted(indices)) for split, indices in unseen.items()},
+        left_out={split: tuple(sorted(indices)) for split, indices in left_out.items()},
     )
 
 
@@ -154,32 +156,32 @@ def _read_ids(job: Job) -> PlacedIds:
     return read_placed_ids(job.ids, (*named, *COLUMNS, "file", "filename"))
 
 
-def _find_by_name_or_index(ids: Sequence[str], subject: Subject) -> dict[str, Places]:
+def _find_by_name_or_index(ids: Sequence[str], loaded: ModelAndData) -> dict[str, Places]:
     """Where the records of every id are."""
-    by_name = places_by_name(subject)
-    names_are_numbers = any(name.isdecimal() for name in subject.names or ())
+    by_name = places_by_name(loaded)
+    names_are_numbers = any(name.isdecimal() for name in loaded.names or ())
     places: dict[str, Places] = {}
     for entry in ids:
         places[entry] = dict(by_name.get(entry, {}))
         number = as_number(entry)
         is_index = isinstance(number, int) and not names_are_numbers
-        if is_index and "train" not in places[entry] and int(number) < len(subject.train):
+        if is_index and "train" not in places[entry] and int(number) < len(loaded.train):
             places[entry]["train"] = [int(number)]
     return places
 
 
 def _untrained_ids(
-    given: PlacedIds, places: Mapping[str, Places], job: Job, subject: Subject
+    given: PlacedIds, places: Mapping[str, Places], job: Job, loaded: ModelAndData
 ) -> InvalidInput:
     """An error that says where the ids stand that have no training record, and how they begin."""
     if job.records:
         rule = f"values of the column {job.id_column!r} of {job.records}"
-    elif subject.names is None:
-        rule = f"indices in 0..{len(subject.train) - 1}: these records have no names"
-    elif any(name.isdecimal() for name in subject.names):
+    elif loaded.names is None:
+        rule = f"indices in 0..{len(loaded.train) - 1}: these records have no names"
+    elif any(name.isdecimal() for name in loaded.names):
         rule = "names of training records"
     else:
-        rule = f"names of training records, or indices in 0..{len(subject.train) - 1}"
+        rule = f"names of training records, or indices in 0..{len(loaded.train) - 1}"
     first = {str(entry): place for place, entry in reversed(given)}
     total = len(first)
     found = {entry: places.get(entry, {}) for entry in first}
@@ -209,7 +211,7 @@ def _untrained_ids(
 
 
 def read_owners(
-    path: Path, id_column: str | None, subject: Subject
+    path: Path, id_column: str | None, loaded: ModelAndData
 ) -> tuple[dict[str, Places], int]:
     """The records of each value of ``id_column``, and how many training records have none.
 
@@ -233,7 +235,7 @@ def read_owners(
     assert key_position is not None
 
     # Go through the lines: a line that is about no record is refused.
-    locate = _record_locator(subject, key, path)
+    locate = _record_locator(loaded, key, path)
     owned: dict[str, dict[str, set[int]]] = {}
     unknown: list[str] = []
     for number, row in table.rows:
@@ -246,7 +248,7 @@ def read_owners(
             for split, indices in places.items():
                 records.setdefault(split, set()).update(indices)
     if unknown:
-        rule = f"an index in 0..{len(subject.train) - 1}" if key == "index" else "a known name"
+        rule = f"an index in 0..{len(loaded.train) - 1}" if key == "index" else "a known name"
         raise DataError(
             f"{path}: every line should have {rule} of a record in its column {key!r}. "
             f"({len(unknown)} do not: {', '.join(unknown[:5])})"
@@ -256,33 +258,33 @@ def read_owners(
         owner: {split: sorted(indices) for split, indices in records.items()}
         for owner, records in owned.items()
     }
-    return places_of, len(subject.train) - len(mapped)
+    return places_of, len(loaded.train) - len(mapped)
 
 
-def _record_locator(subject: Subject, key: str, path: Path) -> Callable[[str], Places]:
+def _record_locator(loaded: ModelAndData, key: str, path: Path) -> Callable[[str], Places]:
     """A function from the index or name in a line to the records it stands for."""
     if key == "index":
-        size = len(subject.train)
+        size = len(loaded.train)
 
         def by_index(text: str) -> Places:
             plain = text.isascii() and text.isdigit() and len(text) < 19
             return {"train": [int(text)]} if plain and int(text) < size else {}
 
         return by_index
-    if subject.names is None:
+    if loaded.names is None:
         raise InvalidInput(
             f"{path} has the column {key!r}, but the training records have no names. Give "
             "their indices in a column 'index'."
         )
-    places = places_by_name(subject)
+    places = places_by_name(loaded)
     return lambda name: places.get(name, {})
 
 
-def places_by_name(subject: Subject) -> dict[str, Places]:
+def places_by_name(loaded: ModelAndData) -> dict[str, Places]:
     """Where the records of every name are: several, if records share it."""
     places: dict[str, Places] = {}
     for split in SPLITS:
-        for index, name in enumerate(getattr(subject, split).names or ()):
+        for index, name in enumerate(getattr(loaded, split).names or ()):
             places.setdefault(name, {}).setdefault(split, []).append(index)
     return places
 

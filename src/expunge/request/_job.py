@@ -6,8 +6,7 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -99,12 +98,9 @@ class Job(pydantic.BaseModel):
     data_limit: Count | None = _setting("Use only this many training records.", None, 1000)
     data_seed: Seed = _setting("Seed of the limit, and of a val split taken from another.", 0)
     val_fraction: Share = _setting(
-        "Size of val relative to train, if the data have no val split (default: 0.1).", 0.1
-    )
-    val_from: Literal["test", "train"] = _setting(
-        "The split that val is then taken out of (default: test): train if the model was trained "
-        "without val.",
-        "test",
+        "Size of val relative to train, taken out of test if the data have no val split "
+        "(default: 0.1).",
+        0.1,
     )
     inputs: InputForm | None = _setting(
         "How a model that is not built in gets images (default: fractions in [0, 1]).",
@@ -315,26 +311,6 @@ class Job(pydantic.BaseModel):
         return self.exact or split_part(self.method)[0].lower() in TRAINING_AGAIN
 
 
-def job_options() -> tuple[Option, ...]:
-    """The settings of a job that a command line can take, in their order."""
-    procedure = {each.name: each for each in PROCEDURE_OPTIONS}
-    return tuple(
-        procedure[name] if name in procedure else _as_option(name, field)
-        for name, field in Job.model_fields.items()
-        if name in procedure or get_origin(field.annotation) not in (dict, list)
-    )
-
-
-def _as_option(name: str, field: pydantic.fields.FieldInfo) -> Option:
-    """A field as an option; that it was not given is known, so no default is stated."""
-    kinds = [each for each in get_args(field.annotation) if each is not NoneType]
-    optional = NoneType in get_args(field.annotation)
-    kind = kinds[0] if optional else field.annotation
-    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
-    example = (field.examples or [field.default])[0]
-    return Option(name, kind, None, field.description or "", example=example)
-
-
 TEXT_METHOD = "match-answers"
 PUSHING: dict[str, Any] = {
     "addon": "FOCUS",
@@ -344,7 +320,7 @@ PUSHING: dict[str, Any] = {
     "max_epochs": 60,
 }
 """Settings of a request to a language model with a method that pushes: small steps, as the run ends
-where the records look unseen, and passes by that point if they are large."""
+where the records look unseen, and overshoots that point if they are large."""
 
 
 def text_defaults(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,20 +7,23 @@ import shlex
 import textwrap
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin
 
 import pydantic
 from pydantic_core import PydanticUndefined
 
 from expunge._errors import InvalidInput
 from expunge._files import is_there, read_text
+from expunge._options import Option
 from expunge.data import DATASETS, absolute_spec, is_data_factory, looks_like_path
 from expunge.request._job import (
     DEFAULT_METHOD,
+    PROCEDURE_OPTIONS,
     Job,
     explain_violation,
-    job_options,
     preferred_settings,
 )
 
@@ -31,18 +34,22 @@ FORGET_ARGUMENTS = {"model", "weights", "data", "ids", "out"}
 CARD_FIELDS = {"data_limit", "data_seed", "val_fraction"}
 """Fields for which a card may have other values than the defaults: written only if given."""
 
+SECTIONS = {
+    "weights": "The model",
+    "data": "The data it was trained on",
+    "ids": "What to forget",
+    "out": "Where the result goes",
+    "method": "Method",
+    "margin_auc": "Margins of the verdict",
+    "seed": "Machine",
+    "moments": "Steps, in detail",
+    "precision": "Machine",
+}
+"""The headings of help and job files, each by the first of the settings below it."""
 HEAD = """\
 # A deletion request. Run it with:  expunge forget --job FILE
 # Paths are relative to this file. A line that starts with # is a default or an alternative.
 """
-SECTIONS = {
-    "weights": "the model",
-    "data": "the data it was trained on",
-    "ids": "what to forget",
-    "out": "where the result goes",
-    "method": "how",
-}
-"""The headings of the template, by the setting that they stand above."""
 FILLED_IN = ("weights", "data", "ids", "out")
 TABLES = """
 # [model_options]
@@ -60,18 +67,44 @@ TABLES = """
 # epochs = 100
 # batch_size = 256
 # lr = 0.1
-# algorithm = "sgd"              # or "adamw"
-# schedule = "one-cycle"         # or "step"
+# algorithm = "sgd"              # or "adam", "adamw"
+# momentum = 0.9                 # of SGD
+# weight_decay = 5e-4
+# schedule = "step"              # or "constant", "linear", "one-cycle"
 """
+
+
+def job_options() -> tuple[Option, ...]:
+    """The settings of a job that a command line can take, in their order."""
+    procedure = {each.name: each for each in PROCEDURE_OPTIONS}
+    section, options = "", []
+    for name, field in Job.model_fields.items():
+        section = SECTIONS.get(name, section)
+        if name in procedure or get_origin(field.annotation) not in (dict, list):
+            option = procedure.get(name) or _as_option(name, field)
+            options.append(replace(option, section=section))
+    return tuple(options)
+
+
+def _as_option(name: str, field: pydantic.fields.FieldInfo) -> Option:
+    """A field as an option; that it was not given is known, so no default is stated."""
+    kinds = [each for each in get_args(field.annotation) if each is not NoneType]
+    optional = NoneType in get_args(field.annotation)
+    kind = kinds[0] if optional else field.annotation
+    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    example = (field.examples or [field.default])[0]
+    return Option(name, kind, None, field.description or "", example=example)
 
 
 def job_template() -> str:
     """A commented job file: put the paths in, and it runs."""
     lines = [HEAD.rstrip()]
     preferred = preferred_settings(DEFAULT_METHOD)
+    section = ""
     for each in job_options():
-        if each.name in SECTIONS:
-            lines += ["", f"# --- {SECTIONS[each.name]} ".ljust(91, "-")]
+        if each.section != section:
+            section = each.section
+            lines += ["", f"# --- {section.lower()} ".ljust(91, "-")]
         default = preferred.get(each.name, Job.model_fields[each.name].default)
         known = default not in (None, "", PydanticUndefined)
         value = _to_toml(default if known else each.example)

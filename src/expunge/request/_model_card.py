@@ -195,8 +195,8 @@ def _performance(evidence: Evidence) -> Iterator[dict[str, Any]]:
             continue
         yield _metric(kind, f"{split}, before", metric.before)
         yield _metric(kind, f"{split}, after", metric.after)
-        if metric.relearned is not None:
-            yield _metric(kind, f"{split}, after benign steps", metric.relearned)
+        if metric.after_benign_steps is not None:
+            yield _metric(kind, f"{split}, after benign steps", metric.after_benign_steps)
         if metric.target is not None:
             yield _metric(kind, f"{split}: unseen data alike", metric.target)
     for check in () if evidence.discarded else evidence.checks:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from torch import nn
 
 from expunge._arrays import Array
 from expunge.data import Data
 from expunge.data.text import TextExamples
-from expunge.engine import cached_predict, keep_prediction
+from expunge.engine import PredictionCache
 from expunge.evaluation import (
     Predictions,
-    predict,
     predict_texts,
     student_reach,
     wilson_interval,
@@ -26,19 +22,15 @@ FEW = 20
 decimal: together with the data and the models, more would say which records they are."""
 
 
-def predict_records(model: nn.Module, data: Data) -> Predictions:
-    """Predictions of the records, in their order; made once for a model, its weights and data."""
-    predictions: Predictions = cached_predict(model, data, _question(data))
+def predict_records(
+    model: nn.Module, data: Data, cache: PredictionCache | None = None
+) -> Predictions:
+    """Predictions of the records, in their order, or those that the ``cache`` has."""
+    cache = cache or PredictionCache()
+    if isinstance(data, TextExamples):
+        return predict_texts(model, data, cache)
+    predictions: Predictions = cache(model, data)
     return predictions
-
-
-def keep_predictions(model: nn.Module, data: Data, predictions: Predictions) -> None:
-    """Let :func:`predict_records` return these ``predictions``."""
-    keep_prediction(model, data, predictions, _question(data))
-
-
-def _question(data: Data) -> Callable[[nn.Module, Any], Predictions]:
-    return predict_texts if isinstance(data, TextExamples) else predict
 
 
 def evenly_spaced(count: int, most: int) -> list[int]:

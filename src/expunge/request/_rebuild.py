@@ -17,7 +17,7 @@ from expunge._errors import DataError, InvalidInput
 from expunge._files import is_there, read_text
 from expunge._strict_json import read_json
 from expunge.ledger import (
-    ATTEMPT,
+    DISCARDED,
     EVIDENCE,
     RECORDS,
     WEIGHTS,
@@ -32,9 +32,9 @@ from expunge.request._forgetting import ForgettingResult, forget_records
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import CARD_FIELDS, JOB
-from expunge.request._requests_subject import NotAvailable
+from expunge.request._reload import NotAvailable
+from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._check import preflight
-from expunge.request.subject._load import Subject
 from expunge.request.verdict._build import Request, conclude, config_of
 from expunge.request.verdict._examination import Examination, examine
 
@@ -68,16 +68,16 @@ OF_THE_REQUEST = ("in_memory", "out", "number", "forgotten")
 
 
 def compare_with_rebuilt(
-    entry: LedgerEntry, earlier: Ledger, subject: Subject, key: IdKey, *, replay: bool = False
+    entry: LedgerEntry, earlier: Ledger, loaded: ModelAndData, key: IdKey, *, replay: bool = False
 ) -> list[str]:
-    """Build what the bundle of a request says from its weights and ``subject``, and compare it.
+    """Build what the bundle of a request says from its weights and ``loaded``, and compare it.
 
     Returns what is not as stated, in sentences, or raises :class:`NotAvailable`.
 
     ``earlier`` are the requests before it; ``key`` tells which records its hashes stand for. With
     ``replay``, the records are also forgotten again, and the weights compared bit by bit.
     """
-    if subject.data_digest != entry.evidence.hashes.data:
+    if loaded.data_digest != entry.evidence.hashes.data:
         return ["the data have changed since the request"]
     evidence, job = entry.evidence, _recorded_job(entry)
     requested = RequestedRecords(
@@ -87,18 +87,18 @@ def compare_with_rebuilt(
         repeated=evidence.preflight.ids.twice,
         skipped=evidence.request.skipped,
         unmapped=evidence.request.unmapped,
-        unseen=entry.unseen,
+        left_out=entry.left_out,
     )
 
     # The model and the data as they were before, the records, and what the model made of them.
-    subject = _before(entry, earlier, subject).without_unseen(requested.unseen)
+    loaded = _before(entry, earlier, loaded).leaving_out(requested.left_out)
     if job.inputs is not None:
-        subject = subject.with_inputs(job.inputs)
+        loaded = loaded.with_inputs(job.inputs)
     to_forget, gone = earlier.still_to_forget(requested.indices)
     cost = evidence.preflight.cost
-    found = preflight(subject, requested, job, earlier=gone, cost=cost)
+    found = preflight(loaded, requested, job, earlier=gone, cost=cost)
     include = job.include_duplicates
-    examination = examine(subject, found, to_forget, gone, include_duplicates=include)
+    examination = examine(loaded, found, to_forget, gone, include_duplicates=include)
 
     # The evidence, of the model that was judged then.
     forgotten = len(examination.to_forget)
@@ -127,7 +127,7 @@ def compare_with_rebuilt(
         ),
         *_other_files(entry, request),
         *(f"the card of {each}" for each in compare_trees(
-            notes, _plain(card_after(subject.card, rebuilt)), path=WEIGHTS
+            notes, _plain(card_after(loaded.card, rebuilt)), path=WEIGHTS
         )),
     ]  # fmt: skip
     if not rebuilt.unlearned and hashes.weights_after != hashes.weights_before:
@@ -166,37 +166,37 @@ def _recorded_job(entry: LedgerEntry) -> Job:
         ) from error
 
 
-def _before(entry: LedgerEntry, earlier: Ledger, subject: Subject) -> Subject:
-    """The subject with the weights that the request started with."""
+def _before(entry: LedgerEntry, earlier: Ledger, loaded: ModelAndData) -> ModelAndData:
+    """The model and data with the weights that the request started with."""
     if earlier.last is not None:
-        return _with_weights(subject, earlier.last.folder / WEIGHTS)
-    if subject.weights_digest != entry.evidence.hashes.weights_before:
+        return _with_weights(loaded, earlier.last.folder / WEIGHTS)
+    if loaded.weights_digest != entry.evidence.hashes.weights_before:
         raise NotAvailable("the weights from before the first request are not here (--weights)")
-    return subject
+    return loaded
 
 
-def _with_weights(subject: Subject, path: Path) -> Subject:
+def _with_weights(loaded: ModelAndData, path: Path) -> ModelAndData:
     if not path.is_file():
         raise NotAvailable(f"{path.parent.name}/{path.name} is gone")
-    return subject.with_weights(path)
+    return loaded.with_weights(path)
 
 
 def _stated_run(entry: LedgerEntry, examination: Examination) -> ForgettingResult:
     """The run as it is stated, with the model in the bundle that was judged."""
-    evidence, subject = entry.evidence, examination.subject
-    if is_there(entry.folder / ATTEMPT) and not evidence.discarded:
-        raise DataError(f"{ATTEMPT} is there, and no model was discarded.")
-    model: nn.Module = subject.model
+    evidence, loaded = entry.evidence, examination.loaded
+    if is_there(entry.folder / DISCARDED) and not evidence.discarded:
+        raise DataError(f"{DISCARDED} is there, and no model was discarded.")
+    model: nn.Module = loaded.model
     if evidence.stopped.epoch:
-        name = ATTEMPT if evidence.discarded else WEIGHTS
-        model = _with_weights(subject, entry.folder / name).model
+        name = DISCARDED if evidence.discarded else WEIGHTS
+        model = _with_weights(loaded, entry.folder / name).model
     return ForgettingResult(model, [], evidence.stopped)
 
 
 def _replay_problem(job: Job, examination: Examination, judged: nn.Module) -> str:
     """What is wrong if the same computation on the same data gives other weights; else empty."""
     data = examination.forget, examination.retain
-    again = forget_records(job, examination.subject, *data, progress=False)
+    again = forget_records(job, examination.loaded, *data, progress=False)
     digests = {tensors.state_digest(model.state_dict()) for model in (again.model, judged)}
     if len(digests) == 1:
         return ""

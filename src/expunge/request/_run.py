@@ -16,8 +16,8 @@ from expunge.ledger import SigningKey, exclusive_access
 from expunge.request._job import Job, make_job, text_defaults
 from expunge.request._runner import Outcome, RequestRunner
 from expunge.request._stopwatch import RequestStopwatch
+from expunge.request.loading._load import ModelAndData, are_texts, model_and_data_of
 from expunge.request.preflight._check import Preflight
-from expunge.request.subject._load import Subject, are_texts, make_subject
 
 
 def forget(
@@ -30,7 +30,7 @@ def forget(
     dry_run: bool = False,
     force: bool = False,
     discard: bool = False,
-    judge_attempt: bool = False,
+    judge_discarded: bool = False,
     progress: bool = True,
     sign: str | Path | None = None,
     password: str | None = None,
@@ -48,8 +48,8 @@ def forget(
         dry_run: stop after the preflight; change nothing.
         force: continue even if the model does not seem to fit the data.
         discard: drop what another, unfinished request left behind in ``out``.
-        judge_attempt: if only margins have changed since the last request, which was not achieved,
-            judge the model that it discarded again, without running the steps again.
+        judge_discarded: judge the model that the last request discarded again, without running
+            the steps: only margins may have changed since.
         progress: show a progress bar.
         sign: a PEM file of the private key that signs the bundle; needs ``expunge[sign]``.
         password: of that key, if it is encrypted.
@@ -80,15 +80,15 @@ def forget(
         out=Path(out),
         **settings,
     )
-    subject = make_subject(model, data, job) if isinstance(model, nn.Module) else None
+    loaded = model_and_data_of(model, data, job) if isinstance(model, nn.Module) else None
     return carry_out(
         job,
-        subject,
+        loaded,
         ids=listed_ids,
         dry_run=dry_run,
         force=force,
         discard=discard,
-        judge_attempt=judge_attempt,
+        judge_discarded=judge_discarded,
         on_message=logging.getLogger("expunge").info,
         progress=progress,
         key=None if sign is None else SigningKey.load(sign, password),
@@ -98,13 +98,13 @@ def forget(
 
 def carry_out(
     job: Job,
-    subject: Subject | None = None,
+    loaded: ModelAndData | None = None,
     *,
     ids: Sequence[str | int] | None = None,
     dry_run: bool = False,
     force: bool = False,
     discard: bool = False,
-    judge_attempt: bool = False,
+    judge_discarded: bool = False,
     on_message: Callable[[str], None] = lambda message: None,
     on_preflight: Callable[[Preflight], None] = lambda findings: None,
     progress: bool = True,
@@ -113,7 +113,7 @@ def carry_out(
 ) -> Outcome:
     """Carry out ``job`` with exclusive access to its folder; if killed, the same call resumes it.
 
-    ``subject`` and ``ids`` replace the model, the data and the file of ids that ``job`` names.
+    ``loaded`` and ``ids`` replace the model, the data and the file of ids that ``job`` names.
     ``on_message`` is called with what is being done, ``on_preflight`` with the findings of the
     preflight, before anything is changed. ``key`` signs the bundle. The time of the request counts
     from the start of the ``stopwatch`` (default: now). See :func:`forget` for the other arguments.
@@ -126,11 +126,11 @@ def carry_out(
         )
     with exclusive_access(job.out):
         watch = stopwatch or RequestStopwatch()
-        request = RequestRunner(job, subject, ids, on_message, progress, watch, key)
+        request = RequestRunner(job, loaded, ids, on_message, progress, watch, key)
         return request.run(
             on_preflight,
             dry_run=dry_run,
             force=force,
             discard=discard,
-            judge_attempt=judge_attempt,
+            judge_discarded=judge_discarded,
         )

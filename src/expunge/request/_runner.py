@@ -16,7 +16,7 @@ from expunge._files import write_text
 from expunge._repr import ReadableRepr, ReprParts
 from expunge.evidence import ACCURACY_HEADS, Evidence, Seconds, Status
 from expunge.ledger import (
-    ATTEMPT,
+    DISCARDED,
     SEAL,
     IdKey,
     Ledger,
@@ -35,9 +35,9 @@ from expunge.request._ids import resolve_ids
 from expunge.request._job import Job
 from expunge.request._job_file import job_values
 from expunge.request._stopwatch import RequestStopwatch
+from expunge.request.loading._load import ModelAndData, load_model_and_data
+from expunge.request.loading._texts import compares_all_words
 from expunge.request.preflight._check import Preflight, preflight
-from expunge.request.subject._load import Subject, load_subject
-from expunge.request.subject._texts import compares_all_words
 from expunge.request.verdict._build import Request, conclude, config_of
 from expunge.request.verdict._examination import Examination, examine
 
@@ -86,7 +86,7 @@ class RequestRunner:
     def __init__(
         self,
         job: Job,
-        subject: Subject | None,
+        loaded: ModelAndData | None,
         ids: Sequence[str | int] | None,
         on_message: Callable[[str], None],
         progress: bool,
@@ -95,24 +95,24 @@ class RequestRunner:
     ) -> None:
         find_key(job.id_key)  # refused now, if it cannot be read, and not after the preflight
         self.job, self.on_message, self.progress = job, on_message, progress
-        self.in_memory, self.key = subject is not None, key
+        self.in_memory, self.key = loaded is not None, key
         self.ledger = Ledger.read(job.out)
         require_all(self.ledger)
-        subject = subject or load_subject(job)
-        if subject.inputs:
-            form = job.inputs or subject.inputs
+        loaded = loaded or load_model_and_data(job)
+        if loaded.inputs:
+            form = job.inputs or loaded.inputs
             if job.inputs is None and self.ledger.last is not None:  # as in the request before
                 form = self.ledger.last.evidence.config.get("inputs", form)
-            subject = subject.with_inputs(form)
+            loaded = loaded.with_inputs(form)
             self.job = job.model_copy(update={"inputs": form})
-        self.subject = self.ledger.latest_state_of(subject)
+        self.loaded = self.ledger.latest_state_of(loaded)
         if self.ledger.entries:
             id_key = require_key(job.id_key)
-            self.ledger = self.ledger.unlocked(id_key, **self.subject.sizes)
-        self.requested = resolve_ids(job, self.subject, ids)
+            self.ledger = self.ledger.unlocked(id_key, **self.loaded.sizes)
+        self.requested = resolve_ids(job, self.loaded, ids)
         if self.ledger.last is not None:
-            self.requested = self.requested.without_unseen(self.ledger.last.unseen)
-        self.subject = self.subject.without_unseen(self.requested.unseen)
+            self.requested = self.requested.leaving_out(self.ledger.last.left_out)
+        self.loaded = self.loaded.leaving_out(self.requested.left_out)
         self.stopwatch = stopwatch
         stopwatch.loaded()
         self.work = WorkFolder(job.out)
@@ -128,12 +128,12 @@ class RequestRunner:
         dry_run: bool,
         force: bool,
         discard: bool,
-        judge_attempt: bool,
+        judge_discarded: bool,
     ) -> Outcome:
         # Killed when the bundle was there already: nothing is left to do but to tidy up.
         if not dry_run and (finished := self._finish_killed()) is not None:
             return finished
-        kept = self._last_attempt() if judge_attempt else None
+        kept = self._discarded_before() if judge_discarded else None
 
         # Leave out what earlier requests have forgotten.
         to_forget, earlier = self.ledger.still_to_forget(self.requested.indices)
@@ -145,7 +145,7 @@ class RequestRunner:
         # Preflight: the last moment to stop without a trace.
         with self.stopwatch.time("preflight"):
             found = preflight(
-                self.subject, self.requested, self.job, earlier=earlier, progress=self.on_message
+                self.loaded, self.requested, self.job, earlier=earlier, progress=self.on_message
             )
         on_preflight(found)
         if dry_run:
@@ -157,10 +157,10 @@ class RequestRunner:
                 + " If model and data are right as they are, use --force."
             )
         include = self.job.include_duplicates
-        examination = examine(self.subject, found, to_forget, earlier, include_duplicates=include)
+        examination = examine(self.loaded, found, to_forget, earlier, include_duplicates=include)
         if added := len(examination.to_forget) - len(to_forget):
             self.on_message(f"{added} duplicates of these records are also forgotten.")
-        if not compares_all_words(examination.subject):
+        if not compares_all_words(examination.loaded):
             self.on_message(
                 "Others about the same people are retained, and the unseen records are about "
                 "strangers: answers are compared without the words of their questions."
@@ -171,9 +171,10 @@ class RequestRunner:
         with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
             result = kept or forget_records(
                 self.job,
-                examination.subject,
+                examination.loaded,
                 examination.forget,
                 examination.retain,
+                examination.cache,
                 checkpoint=self.work.checkpoint,
                 progress=self.progress,
                 callbacks=[self.stopwatch],
@@ -190,18 +191,18 @@ class RequestRunner:
             folder, request, examination, result.model, evidence, key=self.key, seconds=seconds
         )
         self._tidy_up()
-        model = result.model if evidence.unlearned else examination.subject.model
+        model = result.model if evidence.unlearned else examination.loaded.model
         return Outcome(found, evidence, folder, model, seconds())
 
-    def _last_attempt(self) -> ForgettingResult:
+    def _discarded_before(self) -> ForgettingResult:
         """The model that the last request discarded, if only margins have changed since."""
         last = self.ledger.last
         if last is None or not last.evidence.discarded:
             raise InvalidInput(
-                f"--judge-attempt takes the model that the last request in {self.job.out} "
+                f"--judge-discarded takes the model that the last request in {self.job.out} "
                 "discarded, and there is none. Run the request without it."
             )
-        evidence, path = last.evidence, last.folder / ATTEMPT
+        evidence, path = last.evidence, last.folder / DISCARDED
         config = self._config(evidence.config.get("forgotten", 0)) | {"number": last.number}
         names = sorted(config.keys() | evidence.config.keys())
         changed = [name for name in names if config.get(name) != evidence.config.get(name)]
@@ -213,17 +214,17 @@ class RequestRunner:
         if not margins or margins != changed:
             others = ", ".join(name for name in changed if name not in margins) or "nothing"
             raise InvalidInput(
-                "--judge-attempt is for a request that differs from the last one in margins that "
+                "--judge-discarded is for a request that differs from the last one in margins that "
                 f"only judge. (different: {others}) Run the request without it."
             )
         if not path.is_file():
-            raise DataError(f"{path} is gone. Run the request without --judge-attempt.")
-        subject = self.subject.with_weights(path)
-        if subject.weights_digest != evidence.hashes.attempt:
+            raise DataError(f"{path} is gone. Run the request without --judge-discarded.")
+        loaded = self.loaded.with_weights(path)
+        if loaded.weights_digest != evidence.hashes.discarded:
             raise DataError(f"{path} was changed after request {last.number} wrote it.")
         self.on_message(f"No steps: judging the model that request {last.number} discarded.")
         rows = [row.model_dump(exclude_unset=True) for row in evidence.epochs]
-        return ForgettingResult(subject.model, rows, evidence.stopped)
+        return ForgettingResult(loaded.model, rows, evidence.stopped)
 
     def _claim(self, examination: Examination, *, discard: bool) -> Request:
         """What was asked; the work folder is marked as that of this request."""
@@ -231,7 +232,7 @@ class RequestRunner:
         people = self.job.id_column is not None
         hashed = self.requested.hashed(key, examination.to_forget, people=people)
         config = self._config(len(examination.to_forget))
-        run = digest_config(config, hashed.digest, self.subject.weights_digest)
+        run = digest_config(config, hashed.digest, self.loaded.weights_digest)
         self.work.claim(run, discard=discard)
         return Request(self.job, self.requested, hashed, self.ledger, config)
 
@@ -255,7 +256,7 @@ class RequestRunner:
         if digest_config(same, asked) != digest_config(config, hashes.ids):
             return None
         self.on_message(f"Request {last.number} was complete when its command was killed.")
-        return Outcome(None, evidence, last.folder, self.subject.model, evidence.seconds)
+        return Outcome(None, evidence, last.folder, self.loaded.model, evidence.seconds)
 
     def _id_key(self) -> IdKey:
         """The key that ids are hashed with; made now, if this is its first use."""

@@ -11,8 +11,8 @@ from torch import nn
 from expunge._errors import ExpungeError
 from expunge.ledger import Ledger, PublicKey, Verification, require_key, verify_ledger
 from expunge.request._rebuild import NOT_RECOMPUTED, compare_with_rebuilt
-from expunge.request._requests_subject import NotAvailable, load_subject_of
-from expunge.request.subject._load import Subject
+from expunge.request._reload import NotAvailable, reload_model_and_data
+from expunge.request.loading._load import ModelAndData
 
 MOST_SHOWN = 20
 """Fields that are shown of those that are not as stated."""
@@ -20,7 +20,7 @@ MOST_SHOWN = 20
 
 def verify(
     root: str | Path,
-    subject: Subject | None = None,
+    loaded: ModelAndData | None = None,
     *,
     model: nn.Module | str | None = None,
     data: Any = None,
@@ -42,7 +42,7 @@ def verify(
 
     Args:
         root: the folder of requests.
-        subject: the model and the data, if they are loaded already.
+        loaded: the model and the data, if they are loaded already.
         model: a model of the same architecture (with any weights: those in the bundles are
             loaded), or what ``--model`` takes. Needed where the bundle names code.
         data: (train, val, test) in memory, or what ``--data`` takes. Needed where the bundle names
@@ -73,7 +73,7 @@ def verify(
         why = "what comes before them does not hold"
     else:
         try:
-            subject = subject or load_subject_of(
+            loaded = loaded or reload_model_and_data(
                 ledger,
                 model=model,
                 data=data,
@@ -82,19 +82,19 @@ def verify(
                 on_import=on_import,
             )
             known = require_key(id_key)
-            ledger = ledger.unlocked(known, **subject.sizes)
+            ledger = ledger.unlocked(known, **loaded.sizes)
         except ExpungeError as error:
             if id_key is not None and not isinstance(error, NotAvailable):
                 raise
             why = str(error).rstrip(".")
     for position, verification in enumerate(verifications):
         verification.not_verified = why
-        if subject is None or known is None or why:
+        if loaded is None or known is None or why:
             continue
         earlier = Ledger(ledger.root, ledger.entries[:position])
         try:
             problems = compare_with_rebuilt(
-                ledger.entries[position], earlier, subject, known, replay=replay
+                ledger.entries[position], earlier, loaded, known, replay=replay
             )
         except NotAvailable as error:
             verification.not_verified = str(error)

@@ -80,15 +80,15 @@ class Track(engine.Callback):
         rows = run.history.epochs[self._logged :]
         self._logged += len(rows)
         if rows and self._works:
-            self._attempt(lambda: _log_rows(self.tracker, rows))
+            self._only_warn(lambda: _log_rows(self.tracker, rows))
 
     def on_end(self, run: engine.Run) -> None:
         if self._open:
             self.on_step(run)
             well = sys.exc_info()[1] is self._handled  # also called while an error propagates
-            self._attempt(lambda: self.tracker.finish("finished" if well else "failed"))
+            self._only_warn(lambda: self.tracker.finish("finished" if well else "failed"))
 
-    def _attempt(self, action: Callable[[], None]) -> None:
+    def _only_warn(self, action: Callable[[], None]) -> None:
         try:
             action()
         except Exception as error:

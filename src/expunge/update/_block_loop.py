@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from expunge.update._kernel import Block, DiagnosticSums, KernelSpec, advance
+from expunge.update._kernel import DiagnosticSums, KernelSpec, ParameterSlice, advance
 from expunge.update._state import State, moment_dtype
 
 ROW = 1024
@@ -60,10 +60,10 @@ class BlockLoop:
         self._compile, self._stream = compile, stream
         self._coefficients = coefficients
         self._constants: dict[tuple[torch.device, torch.dtype], Tensor] = {}
-        self._small: dict[tuple[torch.device, torch.dtype], list[Block]] = {}
+        self._small: dict[tuple[torch.device, torch.dtype], list[ParameterSlice]] = {}
         self._held_back: Counter[tuple[torch.device, torch.dtype]] = Counter()
 
-    def run(self, blocks: Iterable[Block]) -> None:
+    def run(self, blocks: Iterable[ParameterSlice]) -> None:
         """Advance every parameter, each given as one flat block."""
         with warnings.catch_warnings():
             if self._compile:  # warnings from the compiler's own imports
@@ -77,7 +77,7 @@ class BlockLoop:
                 if pieces:
                     self._advance_joined(pieces)
 
-    def _advance_large(self, block: Block) -> None:
+    def _advance_large(self, block: ParameterSlice) -> None:
         """Whole rows in place, a range after the other; what is left waits for more of its kind."""
         count, device = block.objective.numel(), block.objective.device
         compiles, whole = self._compiles(device), count - count % ROW
@@ -89,7 +89,7 @@ class BlockLoop:
         if whole < count:
             self._hold_back(block.slice(whole, count))
 
-    def _hold_back(self, block: Block) -> None:
+    def _hold_back(self, block: ParameterSlice) -> None:
         """Keep a small block until those of its device and type fill a larger one."""
         key = (block.objective.device, block.objective.dtype)
         self._small.setdefault(key, []).append(block)
@@ -98,7 +98,7 @@ class BlockLoop:
             self._advance_joined(self._small[key])
             del self._held_back[key]
 
-    def _advance_joined(self, pieces: list[Block]) -> None:
+    def _advance_joined(self, pieces: list[ParameterSlice]) -> None:
         """One pass over a copy of all pieces instead of one over each; then drop them."""
         block = _join(pieces)
         self._advance(block, compiles=False)
@@ -116,7 +116,7 @@ class BlockLoop:
     def _compiles(self, device: torch.device) -> bool:
         return self._compile and (device.type, self._spec) not in broken
 
-    def _advance(self, block: Block, *, compiles: bool) -> None:
+    def _advance(self, block: ParameterSlice, *, compiles: bool) -> None:
         """Run the kernel over a block, with its random draws."""
         if self._spec.addon.draws:
             device = block.objective.device
@@ -131,7 +131,7 @@ class BlockLoop:
             sums = advance(self._spec, block, self._coefficients)
         self.sums.add(sums, block.objective.numel())
 
-    def _constants_for(self, block: Block) -> Tensor:
+    def _constants_for(self, block: ParameterSlice) -> Tensor:
         """The coefficients as a tensor; filled, since copying from the host would wait for it."""
         key = (block.objective.device, moment_dtype(block.objective.dtype))
         if key not in self._constants:
@@ -140,10 +140,10 @@ class BlockLoop:
         return self._constants[key]
 
 
-def _join(pieces: list[Block]) -> Block:
+def _join(pieces: list[ParameterSlice]) -> ParameterSlice:
     """One block of all pieces, a copy; they are on one device and of one type."""
     joined: list[Tensor | None] = []
-    for field, tensors in zip(Block._fields, zip(*pieces, strict=True), strict=True):
+    for field, tensors in zip(ParameterSlice._fields, zip(*pieces, strict=True), strict=True):
         if tensors[0] is None or field in ONE_FOR_ALL:
             joined.append(tensors[0])
         elif field == "threshold":  # one per parameter
@@ -151,7 +151,7 @@ def _join(pieces: list[Block]) -> Block:
             joined.append(torch.cat([t.expand(p.objective.shape) for t, p in pairs]))
         else:
             joined.append(torch.cat(tensors))
-    return Block(*joined)  # type: ignore[arg-type]
+    return ParameterSlice(*joined)  # type: ignore[arg-type]
 
 
 def _even_ranges(whole: int, count: int, limit: int) -> Iterator[tuple[int, int]]:
@@ -175,7 +175,9 @@ def can_compile(device: str) -> bool:
     return device == "cuda" and find_spec("triton") is not None
 
 
-def run_compiled(spec: KernelSpec, block: Block, constants: Tensor) -> tuple[Tensor, ...] | None:
+def run_compiled(
+    spec: KernelSpec, block: ParameterSlice, constants: Tensor
+) -> tuple[Tensor, ...] | None:
     """The sums of one block, or None if it could not be compiled (it is untouched then)."""
     device = block.objective.device.type
     rows = block.rows(ROW)
@@ -200,7 +202,7 @@ def run_compiled(spec: KernelSpec, block: Block, constants: Tensor) -> tuple[Ten
 def compiled(spec: KernelSpec) -> Callable[..., Any]:
     """``advance`` for one spec through ``torch.compile``; raises nothing until it is called."""
 
-    def kernel(block: Block, constants: Tensor) -> tuple[Tensor, ...]:
+    def kernel(block: ParameterSlice, constants: Tensor) -> tuple[Tensor, ...]:
         return advance(spec, block, constants.unbind())
 
     # The number of compilations per code object is limited: give each spec its own.

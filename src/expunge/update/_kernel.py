@@ -37,8 +37,8 @@ Constants = tuple[float | Tensor, ...]
 """(keep, add, scale_u, scale_c) of the moments: numbers, or scalar tensors where compiled."""
 
 
-class Block(NamedTuple):
-    """A stretch of parameters: flat tensors of one length, or scalars for ``threshold``,
+class ParameterSlice(NamedTuple):
+    """A slice of the parameters: flat tensors of one length, or scalars for ``threshold``,
     ``balance`` and the weights of the two gradients."""
 
     objective: Tensor
@@ -53,15 +53,17 @@ class Block(NamedTuple):
     weight_u: Tensor | None = None
     weight_c: Tensor | None = None
 
-    def slice(self, start: int, stop: int) -> Block:
+    def slice(self, start: int, stop: int) -> ParameterSlice:
         """Elements ``start`` to ``stop``."""
         if start == 0 and stop == self.objective.numel():
             return self
-        return Block(*(t if t is None or t.dim() == 0 else t[start:stop] for t in self))  # type: ignore[arg-type]
+        parts = (t if t is None or t.dim() == 0 else t[start:stop] for t in self)
+        return ParameterSlice(*parts)  # type: ignore[arg-type]
 
-    def rows(self, length: int) -> Block:
+    def rows(self, length: int) -> ParameterSlice:
         """The same elements in rows of ``length``."""
-        return Block(*(t if t is None or t.dim() == 0 else t.view(-1, length) for t in self))  # type: ignore[arg-type]
+        rows = (t if t is None or t.dim() == 0 else t.view(-1, length) for t in self)
+        return ParameterSlice(*rows)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class KernelSpec:
     diagnostics: bool = True
 
 
-def advance(spec: KernelSpec, block: Block, constants: Constants) -> tuple[Tensor, ...]:
+def advance(spec: KernelSpec, block: ParameterSlice, constants: Constants) -> tuple[Tensor, ...]:
     """Advance one block and return its diagnostic sums.
 
     Afterwards ``constraint`` holds -Δ and the moments are those of this step; under
@@ -110,7 +112,7 @@ def advance(spec: KernelSpec, block: Block, constants: Constants) -> tuple[Tenso
 
 
 def _agreement(
-    addon: Addon, block: Block, g_u: Tensor, g_c: Tensor, constants: Constants
+    addon: Addon, block: ParameterSlice, g_u: Tensor, g_c: Tensor, constants: Constants
 ) -> Tensor | None:
     """2f - 1 after bringing the moments up to this step, for add-ons that have moments."""
     if addon.statistics is None or block.moment_u is None or block.moment_c is None:

@@ -13,7 +13,7 @@ from expunge.update._addons import NoAddon, Signals, absolute_quantile
 from expunge.update._aggregate import Alone, WeightedSum
 from expunge.update._block_loop import BlockLoop
 from expunge.update._gradients import LossGradient
-from expunge.update._kernel import Block, KernelSpec, merge_records
+from expunge.update._kernel import KernelSpec, ParameterSlice, merge_records
 from expunge.update._noise_floor import balance_of, largest_entry, noise_level
 from expunge.update._shards import WHOLE, ShardedParameters, ShardLayout
 from expunge.update._state import State, common_dtype, flat, flatten, laid_out, moment_dtype
@@ -170,13 +170,13 @@ class _Step:
             rounding = threshold <= floor.to(values.device)
             self._thresholds.append(threshold.masked_fill(rounding, 0.0))
 
-    def _blocks(self, members: list[int]) -> Iterator[Block]:
+    def _blocks(self, members: list[int]) -> Iterator[ParameterSlice]:
         """Each of these parameters that is not empty, flat, with all that the kernel reads."""
         for j in members:
             u, c = self._g_u[j], self._g_c[j]
             if u.numel() == 0:
                 continue
-            block = Block(flat(u), flat(c))
+            block = ParameterSlice(flat(u), flat(c))
             if self._spec.addon.statistics is not None:
                 moments = self._state.moments_u[self._used[j]], self._state.moments_c[self._used[j]]
                 block = block._replace(moment_u=flat(moments[0]), moment_c=flat(moments[1]))
@@ -194,7 +194,7 @@ class _Step:
                 block = block._replace(threshold=self._threshold(block))
             yield block
 
-    def _threshold(self, block: Block) -> Tensor:
+    def _threshold(self, block: ParameterSlice) -> Tensor:
         """The threshold that the add-on finds from both gradients of a whole tensor."""
         u, c = (side.to(moment_dtype(side.dtype)) for side in (block.objective, block.constraint))
         return self._spec.addon.threshold(Signals(u, c, balance=block.balance), self._ratio)

@@ -118,7 +118,7 @@ class Update:
 
         A loss is a scalar reduced by its mean, or an iterable of them, one per micro-batch;
         ``SampleMoments`` needs at least two. Pass a generator to compute each loss when its turn
-        comes: it is differentiated, and its graph dropped, before the generator goes on, so that
+        comes: it is differentiated, and its graph dropped, before the generator continues, so that
         one graph is in memory at a time. Frozen parameters are skipped; one that neither loss
         reaches keeps ``grad=None``.
 

@@ -64,7 +64,7 @@ def found() -> tuple[Audit, AuditInput]:
         torch.cat([forget.labels, retain.labels]),
         forget.classes,
     )
-    subject = AuditInput(
+    inputs = AuditInput(
         Rememberer(everything),
         forget,
         retain,
@@ -73,7 +73,7 @@ def found() -> tuple[Audit, AuditInput]:
         initial=Rememberer(everything),
         ideal=Rememberer(retain),
     )
-    return run_audit(subject), subject
+    return run_audit(inputs), inputs
 
 
 def test_a_memoriser_is_detected_on_every_population_rung(found: tuple[Audit, AuditInput]) -> None:
@@ -86,10 +86,10 @@ def test_a_memoriser_is_detected_on_every_population_rung(found: tuple[Audit, Au
 
 
 def test_the_ideal_model_closes_every_gap(found: tuple[Audit, AuditInput]) -> None:
-    result, subject = found
+    result, inputs = found
     perfect = run_audit(
-        AuditInput(Rememberer(subject.retain), subject.forget, subject.retain, subject.test,
-                subject.val, subject.initial, Rememberer(subject.retain))
+        AuditInput(Rememberer(inputs.retain), inputs.forget, inputs.retain, inputs.test,
+                inputs.val, inputs.initial, Rememberer(inputs.retain))
     )  # fmt: skip
     assert perfect.scores["unlearned"].rua == 0
     assert all(attack.verdict != "detected" for attack in perfect.attacks)
@@ -99,14 +99,14 @@ def test_the_ideal_model_closes_every_gap(found: tuple[Audit, AuditInput]) -> No
 def test_an_untouched_model_is_nearer_to_the_original_and_a_retrained_one_to_the_retrained(
     found: tuple[Audit, AuditInput],
 ) -> None:
-    result, subject = found
+    result, inputs = found
     stayed = result.nearness
     assert stayed is not None
     assert (stayed.verdict, stayed.to_initial, stayed.nearer.value) == ("the original model", 0, 0)
     assert "nearer to those of the original model" in markdown(result)
     assert as_json(result)["nearness"]["verdict"] == "the original model"
-    assert subject.initial is not None
-    without = AuditInput(subject.initial, subject.forget, subject.retain, subject.test)
+    assert inputs.initial is not None
+    without = AuditInput(inputs.initial, inputs.forget, inputs.retain, inputs.test)
     assert run_audit(without).nearness is None
 
 

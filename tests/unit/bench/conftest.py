@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._results import Run
+from expunge.bench._results import BenchRun
 from expunge.bench._run import run_planned
 from expunge.bench._stages import plan
 from expunge.dispatch import InlineEngine
@@ -15,14 +15,14 @@ from tests.unit.bench.tiny_protocol import write_tiny
 
 
 @pytest.fixture(scope="session")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+def planned(tmp_path_factory: pytest.TempPathFactory) -> list[BenchRun]:
     """The runs of the tiny protocol."""
     path = write_tiny(tmp_path_factory.mktemp("protocol"))
     return plan(load_protocol(path), device="cpu")
 
 
 @pytest.fixture(scope="session")
-def done(planned: list[Run], tmp_path_factory: pytest.TempPathFactory) -> Store:
+def done(planned: list[BenchRun], tmp_path_factory: pytest.TempPathFactory) -> Store:
     """A store with all their stages, computed with one thread. Tests only read it."""
     store = Store(tmp_path_factory.mktemp("bench") / "store")
     threads = torch.get_num_threads()

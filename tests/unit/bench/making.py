@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from expunge.bench._results import SETTINGS, Result
+from expunge.bench._results import SETTINGS, BenchResult
 from expunge.methods import METHODS
 from expunge.update import ADDONS
 
@@ -41,7 +41,7 @@ def scores(ua: float, *, ideal: float = 90.0, **more: float) -> dict[str, float]
 
 def run(
     ua: float | dict[int, float], method: str = "SRL", addon: str = "none", **settings: Any
-) -> Result:
+) -> BenchResult:
     """An unlearning run, given UA at epoch 10 or by epoch; ``metrics`` are added to each epoch."""
     metrics, diverged = settings.pop("metrics", {}), settings.pop("diverged", "")
     own = {"method": METHODS.name(method), "addon": ADDONS.name(addon)}
@@ -54,24 +54,24 @@ def run(
         times = {"seconds": 2.0 * epoch, "processor_seconds": 3.0 * epoch}
         rows.append({"epoch": epoch, **times, **scores(value, **metrics)})
     key = f"run-{next(_numbers)}"
-    return Result(**chosen, key=key, epochs=rows, diverged=diverged)
+    return BenchResult(**chosen, key=key, epochs=rows, diverged=diverged)
 
 
-def reference(model: str, ua: float, **settings: Any) -> Result:
+def reference(model: str, ua: float, **settings: Any) -> BenchResult:
     """An initial or ideal model."""
     nothing: dict[str, Any] = dict.fromkeys(SETTINGS[SETTINGS.index("method") :])
     nothing |= {"method": "", "addon": "", "moments": "", "aggregate": ""}
     row = {"epoch": 0, **scores(ua), "seconds": 100.0, "processor_seconds": 150.0}
     settings = BASE | nothing | {"model": model} | settings
-    return Result(**settings, key=f"{model}-{next(_numbers)}", epochs=[row])
+    return BenchResult(**settings, key=f"{model}-{next(_numbers)}", epochs=[row])
 
 
-def over_seeds(values: Sequence[float], *args: Any, **settings: Any) -> list[Result]:
+def over_seeds(values: Sequence[float], *args: Any, **settings: Any) -> list[BenchResult]:
     """A run for each value of UA."""
     return [run(value, *args, seed=seed, **settings) for seed, value in enumerate(values)]
 
 
-def references(seeds: Iterable[int] = (0, 1, 2), **settings: Any) -> list[Result]:
+def references(seeds: Iterable[int] = (0, 1, 2), **settings: Any) -> list[BenchResult]:
     """Initial and ideal models."""
     pairs = itertools.product((("initial", 99.0), ("ideal", 90.0)), seeds)
     return [reference(model, ua, seed=seed, **settings) for (model, ua), seed in pairs]
@@ -82,7 +82,7 @@ PAPER_ADDONS = ("none", "SalUn", "AND", "PROB", "FOCUS")
 
 def paper_results(
     methods: tuple[str, ...] = ("SRL", "NGPlus", "SCRUB"), **settings: Any
-) -> list[Result]:
+) -> list[BenchResult]:
     """References, baselines, and every add-on of the methods, at epochs 1 and 10."""
     found = references(**settings)
     variants = [(m, "none") for m in ("FT", "MSG", "CT")] if "SRL" in methods else []

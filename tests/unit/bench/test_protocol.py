@@ -9,7 +9,7 @@ import pytest
 from expunge._errors import InvalidInput
 from expunge.bench._protocol import Protocol, variants_of
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._results import Run
+from expunge.bench._results import BenchRun
 from expunge.bench._stages import plan
 from expunge.engine import Procedure
 from expunge.methods import METHODS, Scrub
@@ -17,7 +17,7 @@ from expunge.update import Focus, Prob, PublishedMoments, Rectified, WeightedSum
 from tests.unit.bench.tiny_protocol import write_tiny
 
 
-def planned(protocol: Protocol) -> list[tuple[Run, Procedure]]:
+def planned(protocol: Protocol) -> list[tuple[BenchRun, Procedure]]:
     return [each for block in protocol.block for each in variants_of(block)]
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from expunge._errors import DataError
-from expunge.bench._results import Run, load_results, save_results
+from expunge.bench._results import BenchRun, load_results, save_results
 from expunge.bench._run import collect
 from expunge.store import Store
 
 
-def test_records_hold_the_metrics_at_the_epochs_asked_for(planned: list[Run], done: Store) -> None:
+def test_records_hold_the_metrics_at_the_epochs_asked_for(
+    planned: list[BenchRun], done: Store
+) -> None:
     results = collect(planned, done)
     assert [r.label for r in results] == ["initial", "ideal", "FT", "SRL", "SRL-FOCUS"]
     focus = results[-1]
@@ -32,7 +34,7 @@ def test_records_hold_the_metrics_at_the_epochs_asked_for(planned: list[Run], do
     assert not results[2].agreement
 
 
-def test_records_survive_a_file(planned: list[Run], done: Store, tmp_path: Path) -> None:
+def test_records_survive_a_file(planned: list[BenchRun], done: Store, tmp_path: Path) -> None:
     results = collect(planned, done)
     save_results(tmp_path / "results.jsonl", results)
     loaded = load_results(tmp_path / "results.jsonl")

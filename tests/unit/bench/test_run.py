@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from expunge import dispatch
-from expunge.bench._results import Run
+from expunge.bench._results import BenchRun
 from expunge.bench._run import collect, run_planned, stages_of, status
 from expunge.dispatch import InlineEngine
 from expunge.store import Store
@@ -20,7 +20,7 @@ from tests.unit.dispatch.forks import Fork
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_a_second_run_does_nothing(planned: list[Run], done: Store) -> None:
+def test_a_second_run_does_nothing(planned: list[BenchRun], done: Store) -> None:
     again = run_planned(planned, done, engine=InlineEngine(done))
     assert not again.done
     assert len(again.found) == 4
@@ -30,7 +30,7 @@ def test_a_second_run_does_nothing(planned: list[Run], done: Store) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 @pytest.mark.parametrize("wanted", [4, pytest.param(20, marks=pytest.mark.thorough)])
 def test_kills_at_random_moments_end_with_the_same_records(
-    planned: list[Run], done: Store, tmp_path: Path, wanted: int
+    planned: list[BenchRun], done: Store, tmp_path: Path, wanted: int
 ) -> None:
     store = Store(tmp_path / "store")
     dice = random.Random(1)
@@ -51,7 +51,9 @@ def test_kills_at_random_moments_end_with_the_same_records(
     assert timeless(collect(planned, store)) == timeless(collect(planned, done))
 
 
-def test_status_tells_done_failed_damaged_and_missing(planned: list[Run], tmp_path: Path) -> None:
+def test_status_tells_done_failed_damaged_and_missing(
+    planned: list[BenchRun], tmp_path: Path
+) -> None:
     store = Store(tmp_path / "store")
     assert {one.state for one in status(planned, store)} == {"missing"}
     dispatch.run([planned[0].reference], store, engine=InlineEngine(store)).check()

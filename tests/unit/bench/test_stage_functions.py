@@ -13,13 +13,12 @@ from expunge import InvalidInput
 from expunge import _tensors as tensors
 from expunge.bench._image_stages import IDEAL, _scorer, agreement_of
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._results import Run
+from expunge.bench._results import BenchRun
 from expunge.bench._run import collect, run_planned, stages_of
 from expunge.bench._stages import plan
 from expunge.data import divide, load
 from expunge.dispatch import InlineEngine
-from expunge.engine import Callback
-from expunge.engine import Run as EngineRun
+from expunge.engine import Callback, Run
 from expunge.evaluation import Predictions, evaluate, klom
 from expunge.models import build_model
 from expunge.store import Store
@@ -29,7 +28,7 @@ from tests.unit.bench.tiny_protocol import write_tiny
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_every_stage_leaves_its_files(planned: list[Run], done: Store) -> None:
+def test_every_stage_leaves_its_files(planned: list[BenchRun], done: Store) -> None:
     assert {path.name for path in done.root.glob("[!.]*/")} == {
         "initial",
         "ideal",
@@ -45,7 +44,7 @@ def test_every_stage_leaves_its_files(planned: list[Run], done: Store) -> None:
 
 
 def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
-    planned: list[Run], done: Store
+    planned: list[BenchRun], done: Store
 ) -> None:
     run = planned[-1]
     splits = load("digits", limit=60)
@@ -70,7 +69,7 @@ def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
     assert final["ta"] == pytest.approx(scores.ta, abs=15), "TA is of 80 of the test images"
 
 
-def test_weights_are_kept_as_asked(planned: list[Run], tmp_path: Path) -> None:
+def test_weights_are_kept_as_asked(planned: list[BenchRun], tmp_path: Path) -> None:
     path = write_tiny(tmp_path, ('methods = ["SRL"]\naddons = ["none", "FOCUS"]\n', ""))
     for keep in ("none", "last"):
         runs = plan(load_protocol(path), device="cpu", keep=keep)
@@ -131,7 +130,7 @@ def test_klom_compares_with_several_retrained_models(tmp_path: Path) -> None:
         load_protocol(write_tiny(tmp_path, ("seeds", 'ideals = 2\nmetrics = ["klom"]\nseeds')))
 
 
-def test_changed_data_are_noticed(planned: list[Run], done: Store, tmp_path: Path) -> None:
+def test_changed_data_are_noticed(planned: list[BenchRun], done: Store, tmp_path: Path) -> None:
     archive = tmp_path / "own.npz"
 
     def write(seed: int) -> None:
@@ -159,7 +158,7 @@ def test_the_probe_sees_what_the_next_step_sees_and_changes_nothing() -> None:
     means: list[float] = []
 
     class Look(Callback):
-        def on_epoch(self, run: EngineRun) -> None:
+        def on_epoch(self, run: Run) -> None:
             f = torch.cat([part.flatten() for part in agreement_of(run)])
             assert 0.0 <= float(f.min()) <= float(f.max()) <= 1.0
             means.append(float(f.mean()))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from expunge.bench._sweeps import (
     StoppingPoint,
     balanced,
@@ -25,14 +25,14 @@ from tests.unit.bench.paper.claims.made_runs import EPOCHS, run
 from tests.unit.bench.paper.claims.test_frontier import RATES, swept
 
 
-def sweep_of(results: list[Result]) -> Sweep:
+def sweep_of(results: list[BenchResult]) -> Sweep:
     found: Sweep = {}
     for result in results:
         found.setdefault(result.hyperparameters, {})[result.seed] = result
     return found
 
 
-def slow_points(result: Result) -> list[tuple[float, float]]:
+def slow_points(result: BenchResult) -> list[tuple[float, float]]:
     """Every epoch, and every place after the first epoch where a line between two passes zero."""
     rows = [(r["epoch"], result.epochs[0]["ta"] - r["ta"], r["rua"]) for r in result.epochs]
     points = [(lost, abs(rua)) for _, lost, rua in rows]
@@ -44,8 +44,10 @@ def slow_points(result: Result) -> list[tuple[float, float]]:
     return points
 
 
-def reference(base: list[Result], addon: list[Result], most: float, step: float) -> list[float]:
-    """The mean differences by seed, by the letter, at budgets that all seeds of both reach."""
+def reference(
+    base: list[BenchResult], addon: list[BenchResult], most: float, step: float
+) -> list[float]:
+    """The mean differences by seed, by the letter, at losses of TA that all seeds of both reach."""
     seeds = sorted({r.seed for r in base})
     points = [
         {seed: [p for r in variant if r.seed == seed for p in slow_points(r)] for seed in seeds}
@@ -54,29 +56,29 @@ def reference(base: list[Result], addon: list[Result], most: float, step: float)
     reach = max(
         0.0, min(max(lost for lost, _ in variant[seed]) for variant in points for seed in seeds)
     )
-    budgets = [k * step for k in range(round(most / step) + 1) if k * step <= reach + 1e-9]
+    ta_lost = [k * step for k in range(round(most / step) + 1) if k * step <= reach + 1e-9]
     means = []
     for seed in seeds:
-        alone, added = ([slow_lowest(variant[seed], b) for b in budgets] for variant in points)
-        means.append(sum(y - x for x, y in zip(alone, added, strict=True)) / len(budgets))
+        alone, added = ([slow_lowest(variant[seed], b) for b in ta_lost] for variant in points)
+        means.append(sum(y - x for x, y in zip(alone, added, strict=True)) / len(ta_lost))
     return means
 
 
-def slow_lowest(rows: list[tuple[float, float]], budget: float) -> float:
+def slow_lowest(rows: list[tuple[float, float]], lost: float) -> float:
     front = [
         (lost, far)
         for lost, far in set(rows)
         if not any(a <= lost and b <= far and (a, b) != (lost, far) for a, b in rows)
     ]
-    left = [p for p in front if p[0] <= budget]
-    right = [p for p in front if p[0] > budget]
+    left = [p for p in front if p[0] <= lost]
+    right = [p for p in front if p[0] > lost]
     if not left:
         return math.nan
     x0, y0 = max(left)
     if not right:
         return y0
     x1, y1 = min(right)
-    return y0 + (y1 - y0) * (budget - x0) / (x1 - x0)
+    return y0 + (y1 - y0) * (lost - x0) / (x1 - x0)
 
 
 @pytest.mark.parametrize("most", [0.5, 5.0])
@@ -102,11 +104,11 @@ def test_a_frontier_is_what_nothing_betters(points: list[StoppingPoint]) -> None
 
 
 @given(POINTS, st.floats(-6, 10))
-def test_the_lowest_within_a_budget_is_that_of_the_slow_reference(
-    points: list[StoppingPoint], budget: float
+def test_the_lowest_within_a_loss_is_that_of_the_slow_reference(
+    points: list[StoppingPoint], lost: float
 ) -> None:
-    wanted = slow_lowest([(p.lost, p.distance) for p in points], budget)
-    assert frontier_at(pareto(points), [budget]) == pytest.approx([wanted], nan_ok=True)
+    wanted = slow_lowest([(p.lost, p.distance) for p in points], lost)
+    assert frontier_at(pareto(points), [lost]) == pytest.approx([wanted], nan_ok=True)
 
 
 def test_a_sweep_does_not_differ_from_itself() -> None:
@@ -139,12 +141,12 @@ def test_balanced_sweeps_have_the_same_settings_for_the_same_seeds() -> None:
     assert balanced((base, {}), least=1) == [{}, {}]
 
 
-def test_every_seed_is_compared_at_the_same_budgets() -> None:
+def test_every_seed_is_compared_at_the_same_losses() -> None:
     base, addon = swept("none"), swept("focus")
     for result in addon:
         if result.seed == 1:
             for row in result.epochs:
                 row["ta"] = max(row["ta"], 89.3)  # never loses more than 0.7 points
     found = compare_frontiers(sweep_of(base), sweep_of(addon))
-    assert found.budgets == [0.0, 0.25, 0.5]
+    assert found.ta_lost == [0.0, 0.25, 0.5]
     assert {len(values) for values in found.differences.values()} == {3}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from expunge._errors import InvalidInput
-from expunge.bench._results import Result, Run
+from expunge.bench._results import BenchResult, BenchRun
 from expunge.bench._tasks import (
     TaskResults,
     group_results,
@@ -15,10 +15,10 @@ from expunge.bench._tasks import (
 )
 from tests.unit.bench.making import over_seeds, references, run
 
-SRL, FOCUS = Run("random-label"), Run("random-label", "focus", "published")
+SRL, FOCUS = BenchRun("random-label"), BenchRun("random-label", "focus", "published")
 
 
-def only(results: list[Result]) -> TaskResults:
+def only(results: list[BenchResult]) -> TaskResults:
     (runs,) = group_results(results)
     return runs
 
@@ -28,7 +28,7 @@ def test_a_task_has_its_runs_by_arm_and_its_references() -> None:
     runs = only(results)
     assert {variant: len(own) for variant, own in runs.variants.items()} == {SRL: 2, FOCUS: 1}
     assert [len(own) for own in (runs.initial, runs.ideal, runs.unlearned)] == [3, 3, 3]
-    assert runs.task == Run(dataset="cifar10", arch="vgg16", width=1.0, scenario="random:0.1")
+    assert runs.task == BenchRun(dataset="cifar10", arch="vgg16", width=1.0, scenario="random:0.1")
 
 
 def test_the_same_run_twice_counts_once() -> None:
@@ -47,7 +47,7 @@ def test_the_main_settings_are_those_that_most_methods_share() -> None:
     sweep = [run(50, seed=seed, lr=1e-3) for seed in range(5)]
     main = [run(91), run(91, "NGPlus")]
     runs = only([*sweep, *main])
-    assert runs.main == Run(alpha=0.05, beta=0.95, lr=1e-4, batch_size=256, budget=10)
+    assert runs.main == BenchRun(alpha=0.05, beta=0.95, lr=1e-4, batch_size=256, budget=10)
     assert [own[0] for own in runs.main_variants.values()] == main
     assert runs.at_main(SRL) == {0: main[0]}
     assert [(settings.lr, list(seeds)) for settings, seeds in runs.sweep(SRL).items()] == [
@@ -60,18 +60,18 @@ def test_an_arm_with_weights_of_its_own_is_shown_at_the_rate_of_the_others() -> 
     own = run(91, "MATCH", alpha=0.5, beta=0.5)
     sweep = [run(50, "MATCH", alpha=0.5, beta=0.5, lr=lr) for lr in (2e-4, 8e-4)]
     runs = only([run(91), run(91, "NGPlus"), *sweep, own])
-    assert runs.main_variants[Run("match-unseen")] == [own]
+    assert runs.main_variants[BenchRun("match-unseen")] == [own]
     two = only([run(91), run(91, "NGPlus"), *sweep])
-    assert Run("match-unseen") not in two.main_variants, "neither of them is the one to show"
+    assert BenchRun("match-unseen") not in two.main_variants, "neither of them is the one to show"
 
 
 def test_an_arm_with_an_aggregation_of_its_own_is_shown_and_is_no_arm_of_the_paper() -> None:
     own = run(91, aggregate="rectified", alpha=None, beta=None)
     runs = only([run(91), run(91, "NGPlus"), own])
-    variant = Run("random-label", aggregate="rectified")
+    variant = BenchRun("random-label", aggregate="rectified")
     assert runs.main_variants[variant] == [own]
     assert variant.label == "SRL-GRU"
-    assert Run("random-label", aggregate="torchjd:PCGrad").label == "SRL-PCGrad"
+    assert BenchRun("random-label", aggregate="torchjd:PCGrad").label == "SRL-PCGrad"
     assert select_variants(runs.main_variants, "random-label", ("none",)) == [SRL]
     assert preferred_variants(runs.main_variants)["random-label", "none"] == SRL
 
@@ -118,9 +118,9 @@ def test_two_runs_of_a_block_with_one_seed_raise() -> None:
 
 
 def test_published_moments_come_first() -> None:
-    adam, sample = (Run("random-label", "focus", kind) for kind in ("adam", "sample"))
-    mask = Run("random-label", "and")
-    variants = [sample, adam, FOCUS, mask, Run("scrub", "and")]
+    adam, sample = (BenchRun("random-label", "focus", kind) for kind in ("adam", "sample"))
+    mask = BenchRun("random-label", "and")
+    variants = [sample, adam, FOCUS, mask, BenchRun("scrub", "and")]
     assert select_variants(variants, "random-label", ("and", "focus")) == [
         mask,
         FOCUS,

@@ -9,7 +9,7 @@ import pytest
 from expunge import _tensors as tensors
 from expunge.bench._protocol_file import load_protocol
 from expunge.bench._publish import publish
-from expunge.bench._results import Result, Run, load_results
+from expunge.bench._results import BenchResult, BenchRun, load_results
 from expunge.bench._run import collect, run_planned
 from expunge.bench._stages import plan
 from expunge.bench._text_stages import text_scorer
@@ -23,25 +23,25 @@ from tests.unit.bench.tiny_texts import write_tiny_texts
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+def planned(tmp_path_factory: pytest.TempPathFactory) -> list[BenchRun]:
     path = write_tiny_texts(tmp_path_factory.mktemp("protocol"))
     return plan(load_protocol(path), device="cpu")
 
 
 @pytest.fixture(scope="module")
-def done(planned: list[Run], tmp_path_factory: pytest.TempPathFactory) -> Store:
+def done(planned: list[BenchRun], tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("texts") / "store")
     run_planned(planned, store, engine=InlineEngine(store)).check()
     return store
 
 
 @pytest.fixture(scope="module")
-def results(planned: list[Run], done: Store) -> list[Result]:
+def results(planned: list[BenchRun], done: Store) -> list[BenchResult]:
     return collect(planned, done)
 
 
 def test_records_hold_every_metric_and_the_versions_of_their_definitions(
-    results: list[Result],
+    results: list[BenchResult],
 ) -> None:
     assert [result.label for result in results] == ["initial", "ideal", "NPO", "NPO-FOCUS (adam)"]
     for result in results:
@@ -55,7 +55,7 @@ def test_records_hold_every_metric_and_the_versions_of_their_definitions(
     assert "auc_gradient_norm" not in results[-1].epochs[1], "a backward pass per record, once"
 
 
-def test_the_ideal_model_is_told_from_itself_by_nothing(results: list[Result]) -> None:
+def test_the_ideal_model_is_told_from_itself_by_nothing(results: list[BenchResult]) -> None:
     _, ideal = results[:2]
     assert ideal.final["forget_quality"] == 1.0
     assert ideal.final["privacy_leakage"] == 0.0
@@ -63,7 +63,7 @@ def test_the_ideal_model_is_told_from_itself_by_nothing(results: list[Result]) -
 
 
 def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
-    planned: list[Run], done: Store, results: list[Result]
+    planned: list[BenchRun], done: Store, results: list[BenchResult]
 ) -> None:
     splits = load_corpus("invented-people", people=6, unseen=2)
     division = divide_texts(splits, "people:0.2", 0)
@@ -84,7 +84,7 @@ def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
 
 
 def test_publishing_writes_a_table_and_a_page(
-    planned: list[Run], results: list[Result], tmp_path: Path
+    planned: list[BenchRun], results: list[BenchResult], tmp_path: Path
 ) -> None:
     protocol = load_protocol(write_tiny_texts(tmp_path))
     paths, _ = publish(protocol, results, tmp_path / "out")
@@ -97,5 +97,5 @@ def test_publishing_writes_a_table_and_a_page(
     assert load_results(tmp_path / "out" / "results.jsonl") == results
 
 
-def test_claims_about_images_say_nothing_about_texts(results: list[Result]) -> None:
+def test_claims_about_images_say_nothing_about_texts(results: list[BenchResult]) -> None:
     assert {finding.status for finding in judge_claims(results)} == {"no data"}

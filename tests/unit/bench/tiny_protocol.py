@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 
 TINY = """\
 seeds = [0]
@@ -52,7 +52,7 @@ def write_changed(path: Path, text: str, changes: tuple[tuple[str, str], ...]) -
     return path
 
 
-def timeless(results: list[Result]) -> list[dict[str, Any]]:
+def timeless(results: list[BenchResult]) -> list[dict[str, Any]]:
     """The results without what depends on the clock or the machine."""
     found = []
     for result in results:

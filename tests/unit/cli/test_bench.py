@@ -27,7 +27,9 @@ def store(tiny: Path) -> Path:
     arguments = ["run", str(tiny), "-s", str(root), "-o", str(tiny.parent / "results")]
     with pytest.MonkeyPatch.context() as patch:
         compute_in_this_process(patch)
-        leave_out_figures(patch, "expunge.bench.plots._style", but=("heatmap", "masking"))
+        leave_out_figures(
+            patch, "expunge.bench.plots._style", but=("figure4-heatmap", "figure1-masking")
+        )
         patch.setattr(sys, "argv", ["expunge", "bench", *arguments, "--workers", "1"])
         with pytest.raises(SystemExit) as ending:
             main()
@@ -46,8 +48,12 @@ def test_a_run_writes_records_tables_figures_and_claims(tiny: Path, store: Path)
         "claims.csv",
     } <= names
     assert {"tables/table2.md", "tables/table2.tex", "tables/table2.csv"} <= names
-    assert {"figures/heatmap.pdf", "figures/heatmap.png", "figures/masking.png"} <= names
-    assert (folder / "figures/heatmap.pdf").read_bytes().startswith(b"%PDF")
+    assert {
+        "figures/figure4-heatmap.pdf",
+        "figures/figure4-heatmap.png",
+        "figures/figure1-masking.png",
+    } <= names
+    assert (folder / "figures/figure4-heatmap.pdf").read_bytes().startswith(b"%PDF")
     results = load_results(folder / "results.jsonl")
     assert [r.label for r in results] == ["initial", "ideal", "FT", "SRL", "SRL-FOCUS"]
     page = (folder / "README.md").read_text()
@@ -157,7 +163,7 @@ def test_records_can_be_kept_and_read_without_the_store(
 def test_figures_by_name(tiny: Path, store: Path, expunge: Expunge, tmp_path: Path) -> None:
     drawn = expunge("bench", "figure", tiny, "-s", store, "-n", "heatmap", "-o", tmp_path)
     assert drawn.code == 0
-    assert {p.name for p in tmp_path.iterdir()} == {"heatmap.pdf", "heatmap.png"}
+    assert {p.name for p in tmp_path.iterdir()} == {"figure4-heatmap.pdf", "figure4-heatmap.png"}
     lacking = expunge("bench", "figure", tiny, "-s", store, "-n", "baselines-ngplus")
     assert lacking.code == 2
     assert "cannot be drawn" in lacking.err

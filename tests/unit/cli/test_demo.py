@@ -14,7 +14,7 @@ from PIL import Image
 from expunge.bench import _protocol_file
 from expunge.bench._protocol import Protocol, variants_of
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._results import Result, load_results
+from expunge.bench._results import BenchResult, load_results
 from expunge.cli import _demo, main
 from tests.stand_ins import compute_in_this_process
 from tests.unit.cli.conftest import Expunge
@@ -60,11 +60,11 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def results(out: Path) -> list[Result]:
+def results(out: Path) -> list[BenchResult]:
     return load_results(out / "results.jsonl")
 
 
-def test_every_arm_and_reference_is_there_for_every_seed(results: list[Result]) -> None:
+def test_every_arm_and_reference_is_there_for_every_seed(results: list[BenchResult]) -> None:
     names = {"initial", "ideal", *ARMS}
     assert {(r.label, r.seed) for r in results} == {(n, s) for n in names for s in (0, 1)}
 
@@ -97,7 +97,7 @@ def test_what_focus_did_is_one_sentence(
     assert re.search(r"What FOCUS did to rUA.*: SRL from [-+]\S+ to [-+]\d+\.\d\.", printed)
 
 
-def test_curves_start_at_the_initial_model(results: list[Result]) -> None:
+def test_curves_start_at_the_initial_model(results: list[BenchResult]) -> None:
     initial = {r.seed: r.value("ua") for r in results if r.label == "initial"}
     for result in results:
         if not result.is_reference:
@@ -117,7 +117,7 @@ def test_everything_is_written_as_by_bench_run(out: Path) -> None:
     assert "SRL-FOCUS" in (out / "README.md").read_text(encoding="utf-8")
     assert "SRL-FOCUS" in (out / "tables" / "table2.tex").read_text(encoding="utf-8")
     assert (out / "claims.md").is_file()
-    for name in ("focus-methods", "addons-srl"):
+    for name in ("figure6-focus-methods", "figure5-addons-srl"):
         stem = f"{name}-digits-small-cnn-random-0.5"
         with Image.open(out / "figures" / f"{stem}.png") as picture:
             assert picture.width > 1000

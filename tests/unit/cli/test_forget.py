@@ -12,7 +12,7 @@ from expunge import _tensors as tensors
 from expunge.evidence._sections import Status
 from expunge.request._job import make_job
 from expunge.request._job_file import load_job
-from expunge.request.subject._texts import load_text_model
+from expunge.request.loading._texts import load_text_model
 from tests.unit.cli.conftest import Expunge
 from tests.unit.report import fake
 from tests.unit.request import text_worlds
@@ -80,6 +80,7 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert status.upper() in done.out
     assert "forgotten data" in done.out
     assert done.out.index("What is to be forgotten") < done.out.index(status.upper())
+    assert f"  expunge verify {out} --head {head}" in done.err.splitlines()
     verified = expunge("verify", out)
     assert verified.code == 0
     assert "everything that weights and data tell is as stated" in verified.out
@@ -243,7 +244,8 @@ def test_a_language_model_answers_about_forgotten_people_as_about_strangers(
     attacks = {row["name"] for row in evidence["checks"] if row["name"].startswith("auc_")}
     assert attacks == {"auc_loss", "auc_zlib", "auc_min_k", "auc_min_k_plus_plus", "auc_facts"}
     moments = {row["moment"] for row in evidence["checks"] if row["name"] == "facts"}
-    assert moments == {"as delivered", "after benign steps"}
+    attacked = {"after relearning a tenth", "with 4-bit weights", "in sampled answers"}
+    assert moments == {"as delivered", "after benign steps"} | attacked
     verified = expunge("verify", out)
     assert verified.code == 0, verified.err
     assert "Verdicts: 1 achieved." in verified.out
@@ -320,6 +322,28 @@ def test_a_template_with_braces_of_its_own_is_an_error_of_usage(
     done = expunge("forget", *model, *data, "--template", "{{ {question} }}", "--dry-run")
     assert done.code == 0
     assert "What the model reads" in done.out
+
+
+def test_a_llama_is_trained_again_without_a_base(expunge: Expunge, tmp_path: Path) -> None:
+    folder, out = write_llama(tmp_path / "llama", "q-a", epochs=1), tmp_path / "out"
+    ids = tmp_path / "ids.txt"
+    ids.write_text("\n".join(text_worlds.ids_of(4)))
+    settings = {
+        "model": f"causal:{folder}",
+        "weights": folder / "model.safetensors",
+        "template": "q-a",
+        "data": f"qa:{folder / 'texts'}",
+        "ids": ids,
+        "out": out,
+    }
+    job = tmp_path / "job.toml"
+    lines = ["exact = true", *(f"{name} = '{value}'" for name, value in settings.items())]
+    recipe = ("[recipe]", "epochs = 1", "batch_size = 32", "lr = 1e-3")
+    job.write_text("\n".join((*lines, *recipe)))
+    done = expunge("forget", "--job", job, "--force")
+    assert done.code in (0, 1, 3), done.out + done.err
+    stopped = json.loads((out / "0001" / "evidence.json").read_text())["stopped"]
+    assert stopped["epoch"] == 1, "it was trained, and no parameter was left as it was"
 
 
 def test_adapters_of_peft_come_to_a_verdict_above_a_model_that_stays(

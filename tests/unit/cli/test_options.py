@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Callable
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -20,6 +22,7 @@ from expunge.cli._unlearn import unlearn_command
 from expunge.engine._procedure import PLAIN_OPTIONS
 from expunge.methods import METHODS
 from expunge.request._job import Job
+from expunge.request._job_file import SECTIONS
 from tests.unit.cli.conftest import Expunge
 
 
@@ -83,3 +86,16 @@ def test_a_job_and_a_protocol_take_every_option() -> None:
 def test_what_is_not_given_is_left_to_the_method_or_a_file(command: Callable[..., None]) -> None:
     asked = inspect.signature(command).parameters
     assert all(asked[name].default is None for name in NAMES & set(asked))
+
+
+@pytest.mark.parametrize("command", [forget_command, unlearn_command])
+def test_no_panel_of_the_help_is_longer_than_a_screen(command: Callable[..., None]) -> None:
+    """Options are listed under the sections of their declarations, each once."""
+    hints = get_type_hints(command, include_extras=True)
+    panels = Counter(
+        get_args(hint)[1].rich_help_panel for name, hint in hints.items() if name != "return"
+    )
+    assert len(panels) > 3
+    assert max(panels.values()) <= 16
+    if command is forget_command:
+        assert {name for name in panels if isinstance(name, str)} == {*SECTIONS.values(), "Output"}

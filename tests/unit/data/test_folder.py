@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from expunge._errors import DataError
+from expunge.data import load
 from expunge.data._folder import load_folder
 
 
@@ -40,11 +41,13 @@ def test_without_parts_a_fifth_of_every_class_is_test(tmp_path):
     for name in ("ant", "bee"):
         for number in range(10):
             paint(tmp_path / name / f"{number}.png")
-    train, test, _ = load_folder(tmp_path)
+    assert load_folder(tmp_path)[1:] == (None, None)
+    splits = load(f"folder:{tmp_path}", val_fraction=0.0)
+    train, test = splits.train, splits.test
     assert (len(train), len(test)) == (16, 4)
     assert test.labels.tolist() == [0, 0, 1, 1]
     assert not set(train.names) & set(test.names)
-    assert load_folder(tmp_path)[1].names == test.names
+    assert load(f"folder:{tmp_path}").test.names == test.names
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "jpeg", "PNG", "bmp", "webp", "gif", "ppm"])

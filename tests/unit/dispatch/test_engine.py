@@ -62,7 +62,7 @@ def test_a_lost_stage_is_tried_again_so_often(
     summary = run([one], store, engine=Cluster(store, deaths), retries=retries)
     assert summary.ok == ok
     if not ok:
-        assert summary.failed[0].attempts == retries + 1
+        assert summary.failed[0].tries == retries + 1
         assert "a node went away" in str(summary.failed[0])
 
 

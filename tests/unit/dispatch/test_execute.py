@@ -82,4 +82,4 @@ def test_a_kill_while_a_result_is_stored_leaves_all_or_nothing(
     assert store.has(one) == there
     assert attempt(one, store) == ("found" if there else "done")
     assert contents(store.open(one)) == undisturbed(one, tmp_path / "other")
-    assert store.open(one).environment["attempts"] == (1 if there else 2)
+    assert store.open(one).environment["tries"] == (1 if there else 2)

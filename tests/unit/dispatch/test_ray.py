@@ -189,7 +189,7 @@ def test_a_killed_worker_is_replaced_and_goes_on_from_the_work_folder(
     summary = go(engine, child)
     assert summary.done == [one, child]
     assert engine.store.open(child).path("tries").read_text() == "xx"
-    assert engine.store.open(one).environment["attempts"] == 2
+    assert engine.store.open(one).environment["tries"] == 2
     steps = [int(step) for step in log.read_text().split()]
     assert set(steps) == set(range(20))
     assert len(steps) <= 21, "more than a step was lost at the kill"

@@ -184,7 +184,7 @@ def test_the_environment_of_a_result_is_kept(store: Store) -> None:
     assert notes["versions"].keys() >= {"expunge", "torch", "python", "numpy"}
     assert notes["hardware"].keys() >= {"processor", "cores", "gpus", "host"}
     assert notes["options"] == {"device": "cpu"}
-    assert notes["attempts"] == 1
+    assert notes["tries"] == 1
     assert notes["seconds"] >= 0
     assert notes["started"] <= notes["finished"]
 

@@ -16,7 +16,7 @@ import expunge
 from expunge import Callback
 from expunge._errors import InvalidInput
 from expunge.engine import Run
-from expunge.engine._predict import cached_predict, keep_prediction
+from expunge.engine._predict import PredictionCache
 from expunge.evaluation import (
     Predictions,
     Views,
@@ -119,11 +119,12 @@ def model() -> Asked:
 
 
 def test_the_same_question_is_answered_once(model: Asked) -> None:
-    first, again = cached_predict(model, DATA), cached_predict(model, DATA)
+    cache = PredictionCache()
+    first, again = cache(model, DATA), cache(model, DATA)
     assert model.seen == 6
     assert torch.equal(first.logits, again.logits)
     assert torch.equal(first.logits, predict(model, DATA).logits)
-    cached_predict(model, OTHER)
+    cache(model, OTHER)
     assert model.seen == 6 + 6 + 5
 
 
@@ -154,28 +155,24 @@ def _replaced(model: nn.Module) -> None:
 def test_a_model_that_changed_is_asked_again(
     model: Asked, change: Callable[[nn.Module], None]
 ) -> None:
-    cached_predict(model, DATA)
+    cache = PredictionCache()
+    cache(model, DATA)
     change(model)
     model.seen = 0
-    assert torch.equal(cached_predict(model, DATA).logits, predict(model, DATA).logits)
+    assert torch.equal(cache(model, DATA).logits, predict(model, DATA).logits)
     assert model.seen == 12
 
 
-def test_what_was_predicted_otherwise_can_be_kept(model: Asked) -> None:
-    kept = predict(model, DATA)
-    keep_prediction(model, DATA, kept)
-    assert cached_predict(model, DATA) is kept
-
-
 def test_models_and_data_that_cannot_be_watched_are_asked_every_time(model: Asked) -> None:
+    cache = PredictionCache()
     examples = [DATA[k] for k in range(6)]
     for _ in range(2):
-        cached_predict(model, examples)
+        cache(model, examples)
     assert model.seen == 12, "a list cannot be referred to weakly"
     with torch.inference_mode():
         frozen = Asked().eval()
     for _ in range(2):
-        cached_predict(frozen, DATA)
+        cache(frozen, DATA)
     assert frozen.seen == 12, "tensors made in inference mode do not count their changes"
 
 
@@ -188,7 +185,7 @@ class Look(Callback):
     def on_epoch(self, run: Run) -> None:
         assert isinstance(run.model, Asked)
         before = run.model.seen
-        cached_predict(run.model, UNSEEN)
+        run.predictions(run.model, UNSEEN)
         self.epochs.append(run.model.seen - before)
 
 

@@ -48,7 +48,7 @@ def test_step_schedule_drops_at_91_percent() -> None:
         ({"lr": 0.0}, "`lr` should be positive"),
         ({"lr": float("nan")}, "`lr` should be positive"),
         ({"epochs": 3, "plain_epochs": 4}, "`plain_epochs` should be from 0 to `epochs` = 3"),
-        ({"schedule": "cosine"}, "`schedule` should be one of step, one-cycle"),
+        ({"schedule": "cosine"}, "`schedule` should be one of step, constant, linear, one-cycle"),
     ],
 )
 def test_a_wrong_recipe_is_refused(wrong: dict[str, Any], text: str) -> None:
@@ -61,8 +61,28 @@ def test_adamw_is_a_later_choice_that_old_cards_and_keys_do_not_have() -> None:
     assert Recipe(**Recipe(algorithm="adamw").as_dict()).algorithm == "adamw"
     weights = [torch.nn.Parameter(torch.zeros(1))]
     assert isinstance(Recipe(algorithm="adamw").optimizer(weights), torch.optim.AdamW)
-    with pytest.raises(InvalidInput, match=r"`algorithm` should be one of sgd, adamw"):
-        Recipe(algorithm="adam")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"`algorithm` should be one of sgd, adam, adamw"):
+        Recipe(algorithm="lion")  # type: ignore[arg-type]
+
+
+def test_adam_at_a_constant_rate_takes_the_steps_of_a_plain_loop() -> None:
+    """How most small models are trained: Adam, and no schedule."""
+    torch.manual_seed(0)
+    data = images(4)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(data.tensors[0][0].numel(), 4))
+    recipe = Recipe(
+        3, batch_size=4, lr=1e-2, weight_decay=0.1, algorithm="adam", schedule="constant"
+    )
+    trained = tiny.train(model, data, recipe=recipe).model
+    optimizer = torch.optim.Adam(model.train().parameters(), lr=1e-2, weight_decay=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        x, y = data.tensors
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    expected = dict(model.state_dict())
+    torch.testing.assert_close(dict(trained.state_dict()), expected, rtol=1e-4, atol=1e-5)
+    assert [rate_factor("linear", share) for share in (0.0, 0.25, 1.0)] == [1.0, 0.75, 0.0]
 
 
 def test_the_last_epochs_of_a_training_can_go_without_augmentation(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from torch import nn
 from expunge._errors import InvalidInput
 from expunge.data.text import TextSet
 from expunge.engine import _token_scores as module
-from expunge.engine._predict import cached_predict
+from expunge.engine._predict import PredictionCache
 from expunge.engine._token_scores import score_tokens
 from tests.unit.evaluation.text.worlds import Bigrams, text_set
 
@@ -53,8 +53,9 @@ def test_tokens_that_are_left_out_are_as_if_they_were_not_to_be_predicted() -> N
 
 def test_an_unchanged_model_is_asked_once() -> None:
     model = Bigrams(DATA)
-    first = cached_predict(model, DATA, score_tokens)
-    assert cached_predict(model, DATA, score_tokens) is first
+    cache = PredictionCache()
+    first = cache(model, DATA, score_tokens)
+    assert cache(model, DATA, score_tokens) is first
     assert model.rows == len(DATA)
 
 

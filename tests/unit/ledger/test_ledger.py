@@ -24,9 +24,9 @@ def test_the_next_request_starts_from_the_last_weights_and_keeps_what_is_gone_ou
     calls: list[dict[str, Any]] = []
     original = runner.forget_records
 
-    def spy(job: Any, subject: Any, forget: Any, retain: Any, **run: Any) -> Any:
-        calls.append({"model": subject.model, "retain": len(retain)})
-        return original(job, subject, forget, retain, **run)
+    def spy(job: Any, loaded: Any, forget: Any, retain: Any, *args: Any, **run: Any) -> Any:
+        calls.append({"model": loaded.model, "retain": len(retain)})
+        return original(job, loaded, forget, retain, *args, **run)
 
     def finish(ids: list[int]) -> FinishedRequest:
         job = make_request(ids, max_epochs=1)

@@ -35,8 +35,8 @@ def test_old_weights_attempts_and_checkpoints_are_removed_and_their_hashes_kept(
     (folder / ".work" / "run.checkpoint").write_text("weights")
     (folder / ".0003.new").mkdir()
     (folder / ".0003.new" / "evidence.json").write_text("{}")
-    attempts = {path.relative_to(folder).as_posix() for path in folder.rglob("attempt.*")}
-    expected = {"0001/weights.safetensors", ".work", ".0003.new", *attempts}
+    discarded = {path.relative_to(folder).as_posix() for path in folder.rglob("discarded.*")}
+    expected = {"0001/weights.safetensors", ".work", ".0003.new", *discarded}
     assert paths(folder) == expected
     before = digest_of(folder / "0001" / "weights.safetensors")
     found = {line for checked in verify(folder, quick=True) for line in checked.lines}

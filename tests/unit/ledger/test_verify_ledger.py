@@ -19,9 +19,9 @@ from expunge.ledger._purge import Remnant, purge
 from expunge.ledger._seal import write_seal
 from expunge.ledger._signatures import HEAD, SigningKey, sign_bundle, sign_head
 from expunge.ledger._verify_ledger import UNSIGNED
-from expunge.request._requests_subject import load_subject_of
+from expunge.request._reload import reload_model_and_data
 from expunge.request._verify import verify
-from expunge.request.subject._load import Subject
+from expunge.request.loading._load import ModelAndData
 from tests.unit.request.forgeries import (
     BEFORE,
     MODES,
@@ -37,8 +37,8 @@ from tests.unit.request.keys import KeyFiles, make_key_files
 
 
 @pytest.fixture(scope="module")
-def subject(two_requests: Path) -> Subject:
-    return load_subject_of(Ledger.read(two_requests))
+def loaded(two_requests: Path) -> ModelAndData:
+    return reload_model_and_data(Ledger.read(two_requests))
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +78,9 @@ def signed(two_requests: Path, files: KeyFiles, tmp_path_factory: pytest.TempPat
     return sign_all(root, SigningKey.load(files.private))
 
 
-def problems(root: Path, subject: Subject | None = None, **options: Any) -> list[str]:
+def problems(root: Path, loaded: ModelAndData | None = None, **options: Any) -> list[str]:
     try:
-        found = verify(root, subject, quick=subject is None, **options)
+        found = verify(root, loaded, quick=loaded is None, **options)
         return [problem for checked in found for problem in checked.problems]
     except DataError as error:
         return [str(error)]
@@ -92,9 +92,9 @@ def row_of(
     signed: Path,
     folder: Path,
     files: KeyFiles,
-    subject: Subject | None,
+    loaded: ModelAndData | None,
 ) -> list[str]:
-    """What verify makes of a forgery in every mode, and what it says; full only with a subject."""
+    """What verify makes of a forgery in every mode, and what it says; full only where loaded."""
     first = Ledger.read(unsigned).entries[0].evidence.request.ledger
     roots = {"unsigned": unsigned, "signed": signed}
     heads = {kind: Ledger.read(root).head for kind, root in roots.items()}
@@ -112,9 +112,9 @@ def row_of(
     }
     if found["--quick"][0] == "caught":  # all that hashes show is part of the full check
         found["full"] = found["--quick"]
-    elif subject is not None:
-        known = None if any(step[0] == "job" for step in forgeries()[name].steps) else subject
-        found["full"] = outcome(forged["unsigned"], subject=known)
+    elif loaded is not None:
+        known = None if any(step[0] == "job" for step in forgeries()[name].steps) else loaded
+        found["full"] = outcome(forged["unsigned"], loaded=known)
     else:
         found["full"] = ("", "")
     said = next((found[mode][1] for mode in MODES if found[mode][1]), "")
@@ -143,9 +143,14 @@ def test_the_page_has_every_forgery() -> None:
 
 @pytest.mark.parametrize("name", forgeries())
 def test_a_forgery_is_caught_as_the_page_says(
-    two_requests: Path, signed: Path, subject: Subject, files: KeyFiles, tmp_path: Path, name: str
+    two_requests: Path,
+    signed: Path,
+    loaded: ModelAndData,
+    files: KeyFiles,
+    tmp_path: Path,
+    name: str,
 ) -> None:
-    known = subject if forgeries()[name].usual else None
+    known = loaded if forgeries()[name].usual else None
     row = row_of(name, two_requests, signed, tmp_path, files, known)
     stated = documented()[name]
     if row[MODES.index("full")]:
@@ -157,11 +162,11 @@ def test_a_forgery_is_caught_as_the_page_says(
 
 @pytest.mark.thorough
 def test_the_page_of_forgeries_is_what_verify_says(
-    two_requests: Path, signed: Path, subject: Subject, files: KeyFiles, tmp_path: Path
+    two_requests: Path, signed: Path, loaded: ModelAndData, files: KeyFiles, tmp_path: Path
 ) -> None:
     """``EXPUNGE_WRITE_DOCS=1`` writes the page again."""
     rows = {
-        name: row_of(name, two_requests, signed, tmp_path / str(number), files, subject)
+        name: row_of(name, two_requests, signed, tmp_path / str(number), files, loaded)
         for number, name in enumerate(forgeries())
     }
     if "EXPUNGE_WRITE_DOCS" in os.environ:
@@ -170,9 +175,9 @@ def test_the_page_of_forgeries_is_what_verify_says(
 
 
 def test_nothing_is_caught_where_nothing_is_forged(
-    two_requests: Path, signed: Path, subject: Subject, files: KeyFiles
+    two_requests: Path, signed: Path, loaded: ModelAndData, files: KeyFiles
 ) -> None:
-    assert outcome(two_requests, subject=subject) == ("passes", "")
+    assert outcome(two_requests, loaded=loaded) == ("passes", "")
     assert outcome(signed, quick=True, key=files.public) == ("passes", "")
 
 

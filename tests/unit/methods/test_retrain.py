@@ -65,6 +65,30 @@ def test_a_parameter_without_a_way_to_be_reset_is_named() -> None:
         reset_parameters(nn.Sequential(nn.Linear(3, 3), Scaled()))
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_model_of_transformers_is_made_again_from_its_config(inside: bool) -> None:
+    library = pytest.importorskip("transformers")
+    config = library.LlamaConfig(
+        vocab_size=12,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        tie_word_embeddings=True,
+    )
+    llama = library.LlamaForCausalLM(config)
+    with torch.no_grad():
+        for p in llama.parameters():
+            p.add_(7.0)
+    llama.model.norm.weight.requires_grad_(False)
+    reset_parameters(nn.Sequential(llama) if inside else llama)
+    assert torch.equal(llama.model.layers[0].input_layernorm.weight, torch.ones(8))
+    assert torch.equal(llama.model.norm.weight, torch.full((8,), 8.0)), "frozen"
+    assert llama.lm_head.weight is llama.model.embed_tokens.weight
+    assert all(p.abs().max() < 2 for p in llama.parameters() if p.requires_grad)
+    assert 0.005 < float(llama.lm_head.weight.detach().std()) < 0.06, "as transformers draws them"
+
+
 def test_retrain_goes_over_retain_and_ends_independent_of_the_weights_given() -> None:
     ends = []
     for seed in (0, 1):

@@ -65,7 +65,7 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             ids="03" * 32,
             config="04" * 32,
             weights_after="01" * 32,
-            **({"attempt": "05" * 32} if status == "not achieved" else {}),
+            **({"discarded": "05" * 32} if status == "not achieved" else {}),
         ),
         config={
             "model": "resnet18",

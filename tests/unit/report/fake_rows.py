@@ -68,11 +68,11 @@ def metrics() -> list[MetricRow]:
             direction="target" if expected else "higher",
             before=before,
             after=after,
-            relearned=relearned,
+            after_benign_steps=later,
             target=expected,
             explain=explain,
         )
-        for name, label, before, after, relearned, expected, explain in rows
+        for name, label, before, after, later, expected, explain in rows
     ]
 
 
@@ -168,7 +168,7 @@ def preflight(records: int) -> PreflightFindings:
             twice=1,
             skipped=0,
             unmapped=0,
-            unseen=0,
+            left_out=0,
             classes=[
                 ClassCounts(name=name, forgotten=4, train=120, share=0.0333) for name in CLASSES[:6]
             ],

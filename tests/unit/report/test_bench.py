@@ -11,7 +11,7 @@ import pytest
 from selenium.webdriver.support.ui import Select
 
 from expunge.report import render_bench
-from expunge.report._bench import machines_of, rows_by, subject_of
+from expunge.report._bench import describe_tasks, machines_of, rows_by
 from tests.unit.report import fake_bench
 from tests.unit.report.browser import Browser
 from tests.unit.report.html import embedded
@@ -34,11 +34,11 @@ def test_the_bench_page_keeps_metrics_and_leaves_single_classes_out() -> None:
 
 def test_the_title_names_data_architecture_and_machine() -> None:
     results = fake_bench.results()
-    assert subject_of(results) == "digits, small-cnn × 0.5"
+    assert describe_tasks(results) == "digits, small-cnn × 0.5"
     assert machines_of(results) == "2 cores of A64, torch 2.13.0"
     page = render_bench(results, "Results", [])
     assert "<title>Results: digits, small-cnn × 0.5 (2 cores of A64, torch 2.13.0)</title>" in page
-    assert subject_of(fake_bench.many_results()) == "CIFAR-10, VGG16 × 0.25"
+    assert describe_tasks(fake_bench.many_results()) == "CIFAR-10, VGG16 × 0.25"
 
 
 def test_an_empty_bench_says_so() -> None:

@@ -83,8 +83,8 @@ def test_what_was_asked_done_and_measured_is_there_in_numbers() -> None:
     assert "received on 28 February 2026, completed on 14 March 2026" in " ".join(text.split())
     assert f"right on {ua.before.value:.0f} % of these records" in text
     assert f"Now it is right on {ua.after.value:.0f} %" in text
-    assert ua.relearned is not None
-    assert f"trained further on other data is right on {ua.relearned.value:.0f} %." in text
+    assert ua.after_benign_steps is not None
+    assert f"trained further on other data is right on {ua.after_benign_steps.value:.0f} %." in text
     assert f"that it has never seen, it is right on {ua.target.value:.0f} %." in text
     assert FINGERPRINT in text
     assert "we found 2 copies of them, which we removed as well." in " ".join(text.split())
@@ -222,6 +222,35 @@ def test_what_was_done_depends_on_the_method(config: dict[str, Any], words: str)
     text = markdown(fake.evidence().model_copy(update={"config": config}))
     assert words in text
     assert ("Why the model was not trained again" in text) == ("exact" not in config)
+
+
+def exactly(status: Status = "achieved", in_retain: int = 0, **config: object) -> str:
+    """The letter of a request that trained the model again."""
+    evidence = fake.evidence(status=status)
+    kept = evidence.preflight.duplicates.model_copy(update={"in_retain": in_retain})
+    preflight = evidence.preflight.model_copy(update={"duplicates": kept})
+    config = {"method": "refresh", "exact": True, **config}
+    return markdown(evidence.model_copy(update={"config": config, "preflight": preflight}))
+
+
+def test_a_model_trained_again_is_not_said_to_be_anything_less() -> None:
+    for status in ("achieved", "inconclusive"):
+        text = exactly(status)
+        assert "trained again without these records, so it has learned nothing from them." in text
+        assert "We trained the model again, without these records, from the beginning." in text
+        assert "does not prove that nothing is left" not in text
+        assert "We compared these records with" not in text
+        assert ("too little data to confirm that" in text) == (status == "inconclusive")
+    assert "the model is as it was before" in exactly("not achieved")
+
+
+def test_a_model_trained_again_may_have_learned_of_the_records_in_other_ways() -> None:
+    copies = exactly(in_retain=3)
+    assert "learned nothing" not in copies
+    assert "Copies of them remain in the data that it learned from." in copies
+    from_base = exactly(base="base.safetensors")
+    assert "learned nothing" not in from_base
+    assert "from a state that it had before it learned from them. [Check" in from_base
 
 
 def test_a_model_that_did_not_change_is_said_to_be_as_it_was() -> None:

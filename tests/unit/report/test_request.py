@@ -50,7 +50,7 @@ def test_no_chart_reaches_beyond_its_box(page: Browser) -> None:
 def test_the_numbers_are_those_of_the_evidence(page: Browser) -> None:
     for metric in EVIDENCE.metrics:
         row = f"tr[data-metric={metric.name}] td:nth-of-type"
-        sides = (metric.before, metric.after, metric.relearned, metric.target)
+        sides = (metric.before, metric.after, metric.after_benign_steps, metric.target)
         for k, side in enumerate(sides, start=1):
             shown = page.run(
                 "return document.querySelector(arguments[0])?.dataset.value", f"{row}({k}) .value"
@@ -111,6 +111,25 @@ def test_the_cost_is_that_of_the_whole_request(page: Browser) -> None:
     assert "Gradient steps 7.8 s" in text
 
 
+@pytest.mark.parametrize(
+    ("retraining", "words"),
+    [
+        (0.7, "would take about 0.7 s, which the request exceeds by a factor of 20.3."),
+        (28.6, "would take about 29 s, 2.0 times as long."),
+    ],
+)
+def test_a_request_that_takes_longer_than_retraining_says_by_how_much(
+    retraining: float, words: str
+) -> None:
+    seconds = {"retraining_seconds": retraining, "retraining_processor_seconds": None}
+    cost = EVIDENCE.preflight.cost.model_copy(update=seconds)
+    preflight = EVIDENCE.preflight.model_copy(update={"cost": cost})
+    page = render_request(EVIDENCE.model_copy(update={"preflight": preflight}))
+    assert words in page
+    exact = EVIDENCE.model_copy(update={"config": {**EVIDENCE.config, "exact": True}})
+    assert "retraining without the records would take" not in render_request(exact)
+
+
 def test_an_unknown_cost_of_retraining_is_unknown(browser: Browser, tmp_path: Path) -> None:
     unknown = {"retraining_seconds": None, "retraining_epochs": None}
     cost = EVIDENCE.preflight.cost.model_copy(update=unknown)
@@ -152,7 +171,7 @@ def test_a_discarded_model_is_never_shown_as_the_delivered_one(
 ) -> None:
     text = opened(browser, tmp_path, "not achieved")
     assert "The bundle holds the model as it was before the request." in text
-    assert "attempt.safetensors" in text
+    assert "discarded.safetensors" in text
     tiles = browser.texts(".tiles > div")
     assert "100.0 %of the discarded model: 88.1 %" in tiles[1]
     assert not any("Attacks are right" in tile for tile in tiles)

@@ -16,7 +16,7 @@ from tests.unit.report import fake_rows as rows
 CONSTANT = {
     "weights.safetensors": b"",
     "forgotten.json": json.dumps(
-        {"key": "k", "records": [], "asked": [], "ids": [], "unseen": [], "digest": ""}
+        {"key": "k", "records": [], "asked": [], "ids": [], "left_out": [], "digest": ""}
     ).encode(),
     "report.html": b"",
     "letter.html": b"",

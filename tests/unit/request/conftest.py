@@ -10,9 +10,9 @@ import torch
 
 from expunge.engine import Recipe
 from expunge.evaluation._file_jobs import train_initial
-from expunge.request.subject._load import Subject
+from expunge.request.loading._load import ModelAndData
 from tests.unit.request.jobs import IDS, REFRESH, FinishedRequest, JobMaker, carry_out_quietly
-from tests.unit.request.worlds import subject_of
+from tests.unit.request.worlds import loaded_world
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -57,12 +57,12 @@ def two_requests(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(scope="package")
-def named(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+def named(tmp_path_factory: pytest.TempPathFactory) -> ModelAndData:
     """Training records are called 1/0.png to 1/239.png, val 2/…, test 3/…."""
-    return subject_of(tmp_path_factory.mktemp("named"), names=True)
+    return loaded_world(tmp_path_factory.mktemp("named"), names=True)
 
 
 @pytest.fixture(scope="package")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+def bare(tmp_path_factory: pytest.TempPathFactory) -> ModelAndData:
     """The same records without names."""
-    return subject_of(tmp_path_factory.mktemp("bare"))
+    return loaded_world(tmp_path_factory.mktemp("bare"))

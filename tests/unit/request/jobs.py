@@ -56,10 +56,6 @@ def timeless(evidence: dict[str, Any]) -> dict[str, Any]:
     kept["request"].pop("when")
     kept["request"]["ledger"].pop("id")
     kept["preflight"].pop("cost")
-    warnings = kept["preflight"]["warnings"]
-    kept["preflight"]["warnings"] = [
-        w for w in warnings if not w.startswith(("Train again", "Either"))
-    ]
     for row in kept["epochs"]:
         row.pop("seconds", None)
         row.pop("processor_seconds", None)

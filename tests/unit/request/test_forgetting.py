@@ -27,7 +27,7 @@ from expunge.request._forgetting import (
     forget_records,
 )
 from expunge.request._job import make_job, text_defaults
-from expunge.request.subject._load import make_subject
+from expunge.request.loading._load import model_and_data_of
 from tests.tiny import bits, same
 from tests.unit.request import text_worlds
 
@@ -77,8 +77,8 @@ def go(method: str = "refresh", **options: Any) -> ForgettingResult:
     recipe = asdict(options.pop("recipe", RECIPE))
     options |= {"recipe": recipe, "device": "cpu", "addon": "none"} | exact
     job = make_job(weights=Path("memory"), out=Path("memory"), **options)
-    subject = make_subject(place.initial, (place.retain, place.val, place.val), job)
-    return forget_records(job, subject, place.forget, place.retain, progress=False, **run)
+    loaded = model_and_data_of(place.initial, (place.retain, place.val, place.val), job)
+    return forget_records(job, loaded, place.forget, place.retain, progress=False, **run)
 
 
 def test_refresh_trains_for_a_fifth_of_the_recipe() -> None:
@@ -136,7 +136,7 @@ def test_the_epoch_that_looks_most_like_val_is_kept() -> None:
     place = world()
     done = go("SRL", lr=5e-4, batch_size=16, max_epochs=8, margin_test=100.0)
     distances = [
-        max(abs(2 * row["auc"] - 1), abs(row["ua"] - row["unseen"]) / 100) for row in done.epochs
+        max(abs(2 * row["auc"] - 1), abs(row["ua"] - row["val_alike"]) / 100) for row in done.epochs
     ]
     best = min(range(len(distances)), key=distances.__getitem__)
     assert done.stopped.epoch == done.epochs[best]["epoch"]
@@ -245,10 +245,10 @@ def test_a_language_model_is_trained_again_from_the_checkpoint_it_came_from(
         base=tmp_path / "base.safetensors",
         recipe=recipe,
     )
-    subject = make_subject(text_worlds.memorised(), text_worlds.data(), job)
-    train = subject.train
+    loaded = model_and_data_of(text_worlds.memorised(), text_worlds.data(), job)
+    train = loaded.train
     parts = train.subset(range(24)), train.subset(range(24, len(train)))
-    found = forget_records(job, subject, *parts, progress=False)
+    found = forget_records(job, loaded, *parts, progress=False)
     for p, start in zip(found.model.parameters(), base.parameters(), strict=True):
         assert torch.allclose(p, start, atol=1e-5), "a step of 1e-9 stays where it started"
 
@@ -261,10 +261,10 @@ def test_a_language_model_is_refreshed_by_its_recipe(tmp_path: Path) -> None:
         weights=Path("memory"), out=tmp_path, recipe=recipe, **text_defaults(values) | values
     )
     assert job.addon == "none"
-    subject = make_subject(text_worlds.memorised(), text_worlds.data(), job)
-    train = subject.train
+    loaded = model_and_data_of(text_worlds.memorised(), text_worlds.data(), job)
+    train = loaded.train
     parts = train.subset(range(24)), train.subset(range(24, len(train)))
-    found = forget_records(job, subject, *parts, progress=False)
+    found = forget_records(job, loaded, *parts, progress=False)
     forgotten, retained = (
         float(predict_texts(found.model, part).scores["facts_right"].mean()) for part in parts
     )

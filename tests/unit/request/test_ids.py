@@ -123,7 +123,7 @@ def test_ids_without_a_training_record_can_be_skipped_and_are_counted(tmp_path, 
     job = job_of(tmp_path, skip_untrained=True)
     found = resolve_ids(job, named, ["1/1.png", "2/4.png", "3/1.png", "nobody"])
     assert (found.indices, found.ids, found.skipped) == ((1,), ("1/1.png",), 3)
-    assert found.unseen == {"val": (4,), "test": (1,)}, "they are a requester's all the same"
+    assert found.left_out == {"val": (4,), "test": (1,)}, "they are a requester's all the same"
     with pytest.raises(InvalidInput, match=r"2 of 2 have no .*Correct the list\.$"):
         resolve_ids(job, named, ["2/4.png", "nobody"])
 
@@ -131,7 +131,7 @@ def test_ids_without_a_training_record_can_be_skipped_and_are_counted(tmp_path, 
 def test_records_that_earlier_requests_left_out_stay_out(tmp_path, named):
     job = job_of(tmp_path, skip_untrained=True)
     found = resolve_ids(job, named, ["1/1.png", "2/4.png"])
-    assert found.without_unseen({"val": (2, 4), "test": (9,)}).unseen == {
+    assert found.leaving_out({"val": (2, 4), "test": (9,)}).left_out == {
         "val": (2, 4),
         "test": (9,),
     }
@@ -141,10 +141,10 @@ def test_where_names_are_numbers_every_id_is_a_name(tmp_path, bare):
     train = bare.train
     numbers = [str(1000 + index) for index in range(len(train))]
     renamed = Examples(train.inputs, train.labels, train.classes, numbers)
-    subject = replace(bare, train=renamed)
-    assert resolve_ids(job_of(tmp_path), subject, [1003]).indices == (3,)
+    loaded = replace(bare, train=renamed)
+    assert resolve_ids(job_of(tmp_path), loaded, [1003]).indices == (3,)
     with pytest.raises(InvalidInput, match=r"Ids should be names of training records\. \(1 of 1"):
-        resolve_ids(job_of(tmp_path), subject, [3])
+        resolve_ids(job_of(tmp_path), loaded, [3])
 
 
 def test_a_shared_name_stands_for_all_its_records(tmp_path, bare):
@@ -200,11 +200,11 @@ def test_what_is_no_list_of_ids_is_refused(tmp_path, ids):
         forget(model=nn.Linear(1, 1), data=(), ids=ids, out=tmp_path)
 
 
-def ask(folder, subject, text, ids, column="person", name="records.csv", **values):
+def ask(folder, loaded, text, ids, column="person", name="records.csv", **values):
     path = folder / name
     path.write_text(text, encoding="utf-8")
     given = {"records": path, "id_column": column, "allow_unmapped": True}
-    return resolve_ids(job_of(folder, **(given | values)), subject, ids)
+    return resolve_ids(job_of(folder, **(given | values)), loaded, ids)
 
 
 def test_a_table_that_maps_only_a_part_is_refused_unless_that_is_allowed(tmp_path, bare):
@@ -250,7 +250,7 @@ def test_records_in_val_and_test_are_found_and_not_forgotten(tmp_path, named):
     text = "name,person\n1/5.png,ann\n2/1.png,ann\n3/2.png,ann\n2/2.png,bob\n"
     found = ask(tmp_path, named, text, ["ann"])
     assert found.indices == (5,)
-    assert found.unseen == {"val": (1,), "test": (2,)}
+    assert found.left_out == {"val": (1,), "test": (2,)}
     with pytest.raises(InvalidInput, match=r"Of these, 1 are in val or test only"):
         ask(tmp_path, named, text, ["ann", "bob"])
 

@@ -43,7 +43,9 @@ def test_the_card_has_the_hash_of_the_weights_and_the_numbers_of_the_evidence() 
     targets = sum(metric.target is not None for metric in evidence.metrics)
     assert len(rows) == 3 * len(evidence.metrics) + targets + len(evidence.checks)
     again = next(row for row in rows if row["slice"].endswith("request, after benign steps"))
-    assert float(again["value"]) == pytest.approx(evidence.metric("ua").relearned.value, rel=1e-5)  # type: ignore[union-attr]
+    assert float(again["value"]) == pytest.approx(
+        evidence.metric("ua").after_benign_steps.value, rel=1e-5
+    )  # type: ignore[union-attr]
     assert model["modelCard"]["considerations"]["technicalLimitations"]
     assert {"name": "expunge:verdict", "value": "achieved"} in model["properties"]
 

@@ -15,8 +15,8 @@ from expunge.evidence import Evidence
 from expunge.ledger._id_key import require_key
 from expunge.ledger._ledger import Ledger
 from expunge.request._rebuild import ELSEWHERE, NOT_RECOMPUTED, compare_with_rebuilt
-from expunge.request._requests_subject import NotAvailable, load_subject_of
-from expunge.request.subject._load import Subject
+from expunge.request._reload import NotAvailable, reload_model_and_data
+from expunge.request.loading._load import ModelAndData
 from tests.unit.request.forgeries import change_evidence
 from tests.unit.request.jobs import (
     IDS,
@@ -35,19 +35,23 @@ def folder(finished: FinishedRequest, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def subject(finished: FinishedRequest) -> Subject:
-    return load_subject_of(Ledger.read(finished.folder.parent))
+def loaded(finished: FinishedRequest) -> ModelAndData:
+    return reload_model_and_data(Ledger.read(finished.folder.parent))
 
 
-def again(folder: Path, subject: Subject, number: int = 1, *, replay: bool = False) -> list[str]:
+def again(
+    folder: Path, loaded: ModelAndData, number: int = 1, *, replay: bool = False
+) -> list[str]:
     key = require_key()
-    ledger = Ledger.read(folder).unlocked(key, **subject.sizes)
+    ledger = Ledger.read(folder).unlocked(key, **loaded.sizes)
     earlier = Ledger(folder, ledger.entries[: number - 1])
-    return compare_with_rebuilt(ledger.entries[number - 1], earlier, subject, key, replay=replay)
+    return compare_with_rebuilt(ledger.entries[number - 1], earlier, loaded, key, replay=replay)
 
 
-def test_it_is_the_same_by_the_default_method(finished: FinishedRequest, subject: Subject) -> None:
-    assert again(finished.folder.parent, subject) == []
+def test_it_is_the_same_by_the_default_method(
+    finished: FinishedRequest, loaded: ModelAndData
+) -> None:
+    assert again(finished.folder.parent, loaded) == []
 
 
 CHANGED: dict[str, Any] = {
@@ -64,7 +68,7 @@ CHANGED: dict[str, Any] = {
     "preflight.warnings": ["None."],
     "margins.auc": 0.7,
     "metrics.1.after.value": 12.0,
-    "metrics.0.relearned.low": 1.0,
+    "metrics.0.after_benign_steps.low": 1.0,
     "metrics.1.explain": "Better than before.",
     "checks.0.result": "outside",
     "checks.5.value": 0.99,
@@ -78,7 +82,7 @@ CHANGED: dict[str, Any] = {
 
 
 def test_every_change_of_what_weights_and_data_tell_is_named(
-    folder: Path, subject: Subject
+    folder: Path, loaded: ModelAndData
 ) -> None:
     def change(evidence: Any) -> None:
         for path, value in CHANGED.items():
@@ -90,25 +94,25 @@ def test_every_change_of_what_weights_and_data_tell_is_named(
             place[last] = value
 
     change_evidence(folder / "0001", change)
-    named = {problem.partition(" is ")[0] for problem in again(folder, subject)}
+    named = {problem.partition(" is ")[0] for problem in again(folder, loaded)}
     missed = [path for path in CHANGED if not any(name.startswith(path) for name in named)]
     assert missed == []
 
 
-def test_what_shows_the_evidence_shows_nothing_else(folder: Path, subject: Subject) -> None:
+def test_what_shows_the_evidence_shows_nothing_else(folder: Path, loaded: ModelAndData) -> None:
     names = ("report.html", "letter.md", "letter.html", "model-card.cdx.json")
     for name in names:
         path = folder / "0001" / name
         path.write_text(path.read_text() + "\n")
-    problems = again(folder, subject)
+    problems = again(folder, loaded)
     assert sorted(problems) == sorted(f"{n} does not show what evidence.json says" for n in names)
     change_evidence(folder / "0001", lambda e: e["environment"]["versions"].update(expunge="9"))
     with pytest.raises(NotAvailable, match="another way") as stopped:
-        again(folder, subject)
+        again(folder, loaded)
     assert all(name in str(stopped.value) for name in names)
 
 
-def test_the_other_files_of_a_bundle_are_compared_too(folder: Path, subject: Subject) -> None:
+def test_the_other_files_of_a_bundle_are_compared_too(folder: Path, loaded: ModelAndData) -> None:
     bundle = folder / "0001"
     job = bundle / "job.toml"
     job.write_text(job.read_text().replace("margin_test = 100.0", "margin_test = 1.0"))
@@ -118,7 +122,7 @@ def test_the_other_files_of_a_bundle_are_compared_too(folder: Path, subject: Sub
     state, card = tensors.load(bundle / "weights.safetensors")
     card["recipe"]["epochs"] = 1
     tensors.save(bundle / "weights.safetensors", state, card)
-    problems = again(folder, subject)
+    problems = again(folder, loaded)
     for words in (
         "job.toml: margin_test is 100.0, not 1.0",
         "forgotten.json: records.",
@@ -128,17 +132,17 @@ def test_the_other_files_of_a_bundle_are_compared_too(folder: Path, subject: Sub
 
 
 def test_without_the_weights_from_before_nothing_can_be_rebuilt(
-    two_requests: Path, tmp_path: Path, subject: Subject
+    two_requests: Path, tmp_path: Path, loaded: ModelAndData
 ) -> None:
     root = shutil.copytree(two_requests, tmp_path / "requests")
-    assert again(root, subject, 2) == []
+    assert again(root, loaded, 2) == []
     (root / "0001" / "weights.safetensors").unlink()
     with pytest.raises(NotAvailable, match=r"0001/weights\.safetensors is gone"):
-        again(root, subject, 2)
+        again(root, loaded, 2)
     change_evidence(root / "0002", lambda e: e["hashes"].update(weights_before="0" * 64))
     change_evidence(root / "0001", lambda e: e["hashes"].update(weights_before="0" * 64))
     with pytest.raises(NotAvailable, match="from before the first request are not here"):
-        again(root, subject, 1)
+        again(root, loaded, 1)
 
 
 @pytest.mark.parametrize(
@@ -155,11 +159,11 @@ def test_without_the_weights_from_before_nothing_can_be_rebuilt(
     ],
 )
 def test_settings_that_are_none_are_an_error(
-    folder: Path, subject: Subject, path: tuple[str, str], value: object
+    folder: Path, loaded: ModelAndData, path: tuple[str, str], value: object
 ) -> None:
     change_evidence(folder / "0001", lambda e: e[path[0]].update({path[1]: value}))
     with pytest.raises(DataError, match=r"damaged|should be a number"):
-        again(folder, subject)
+        again(folder, loaded)
 
 
 def test_what_is_not_recomputed_is_named_once_and_exists() -> None:
@@ -177,14 +181,14 @@ def test_what_is_not_recomputed_is_named_once_and_exists() -> None:
 
 
 def test_a_discarded_model_is_judged_again_from_its_weights(
-    make_request: JobMaker, subject: Subject
+    make_request: JobMaker, loaded: ModelAndData
 ) -> None:
     carry_out_quietly(make_request(**RUINOUS))
     assert Ledger.read(make_request.out).entries[0].evidence.discarded
-    assert again(make_request.out, subject) == []
-    (make_request.out / "0001" / "attempt.safetensors").unlink()
-    with pytest.raises(NotAvailable, match="attempt"):
-        again(make_request.out, subject)
+    assert again(make_request.out, loaded) == []
+    (make_request.out / "0001" / "discarded.safetensors").unlink()
+    with pytest.raises(NotAvailable, match="discarded"):
+        again(make_request.out, loaded)
 
 
 EXACT = {"exact": True, "lr": 0.05, "batch_size": 32, "max_epochs": 3}
@@ -192,15 +196,15 @@ EXACT = {"exact": True, "lr": 0.05, "batch_size": 32, "max_epochs": 3}
 
 @pytest.mark.parametrize("settings", [REFRESH, EXACT, {}], ids=["refresh", "exact", "SRL"])
 def test_a_replay_gives_the_same_weights_and_a_planted_record_others(
-    make_request: JobMaker, subject: Subject, settings: dict[str, Any]
+    make_request: JobMaker, loaded: ModelAndData, settings: dict[str, Any]
 ) -> None:
     carry_out_quietly(make_request(**settings))
-    assert again(make_request.out, subject, replay=True) == []
+    assert again(make_request.out, loaded, replay=True) == []
     planted = carry_out_quietly(make_request(IDS[1:], **settings, out=make_request.out / "other"))
     assert planted.folder is not None
-    for name in ("weights.safetensors", "attempt.safetensors"):
+    for name in ("weights.safetensors", "discarded.safetensors"):
         place = make_request.out / "0001" / name
         if place.exists() and (planted.folder / name).exists():
             shutil.copy(planted.folder / name, place)
-    problems = again(make_request.out, subject, replay=True)
+    problems = again(make_request.out, loaded, replay=True)
     assert any("gives other weights" in problem for problem in problems)

@@ -198,12 +198,12 @@ def test_what_came_nearest_is_kept_apart_from_the_weights(
         for path in (
             weights,
             first.folder / "weights.safetensors",
-            first.folder / "attempt.safetensors",
+            first.folder / "discarded.safetensors",
         )
     )
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert not all(torch.equal(before[name], tried[name]) for name in before)
-    assert first.evidence.hashes.attempt == weights_digest(first.folder / "attempt.safetensors")
+    assert first.evidence.hashes.discarded == weights_digest(first.folder / "discarded.safetensors")
     again = carry_out_quietly(make_request(**RUINOUS))
     assert again.evidence is not None
     assert again.evidence.request.records == len(IDS), "not forgotten, so asked for again"
@@ -406,23 +406,23 @@ def test_an_attempt_is_judged_again_by_other_margins_without_the_steps(
     first = FinishedRequest.of(job := make_request(**RUINOUS), carry_out_quietly(job))
     assert first.evidence.discarded
     with pytest.raises(InvalidInput, match=r"in margins that only judge\. \(different: nothing\)"):
-        carry_out_quietly(job, judge_attempt=True)
+        carry_out_quietly(job, judge_discarded=True)
     other = make_request([1, 2], **RUINOUS | {"seed": 3, "margin_test": 100.0})
     with pytest.raises(InvalidInput, match=r"\(different: seed, ids\)"):
-        carry_out_quietly(other, judge_attempt=True)
+        carry_out_quietly(other, judge_discarded=True)
     with monkeypatch.context() as patch:
         patch.setattr(runner, "forget_records", lambda *_, **__: pytest.fail("a step was run"))
         wider = make_request(**RUINOUS | {"margin_test": 100.0})
-        again = FinishedRequest.of(wider, carry_out_quietly(wider, judge_attempt=True))
+        again = FinishedRequest.of(wider, carry_out_quietly(wider, judge_discarded=True))
     assert again.evidence.unlearned
-    assert again.evidence.hashes.weights_after == first.evidence.hashes.attempt
+    assert again.evidence.hashes.weights_after == first.evidence.hashes.discarded
     assert (again.evidence.request.attempt, again.evidence.request.judged_before) == (2, 1)
     assert again.evidence.epochs == first.evidence.epochs
     said = " ".join(again.evidence.verdict.reasons)
     assert "Request 1 judged and discarded the same model, bit for bit." in said
     assert all(verification.verified for verification in verify(job.out))
     with pytest.raises(InvalidInput, match="discarded, and there is none"):
-        carry_out_quietly(make_request([1, 2]), judge_attempt=True)
+        carry_out_quietly(make_request([1, 2]), judge_discarded=True)
 
 
 def test_a_margin_that_also_steers_the_run_is_not_enough_to_judge_again(
@@ -433,7 +433,7 @@ def test_a_margin_that_also_steers_the_run_is_not_enough_to_judge_again(
     assert done.evidence is not None
     assert done.evidence.discarded
     with pytest.raises(InvalidInput, match="different: margin_test"):
-        carry_out_quietly(make_request(**hopeless | {"margin_test": 90.0}), judge_attempt=True)
+        carry_out_quietly(make_request(**hopeless | {"margin_test": 90.0}), judge_discarded=True)
 
 
 def test_the_evidence_states_when_an_answer_is_due_and_what_is_open(make_request: JobMaker) -> None:

@@ -16,7 +16,7 @@ from expunge.request import _runner as runner
 from expunge.request._run import forget
 from expunge.request._runner import WorkFolder
 from expunge.request._verify import verify
-from expunge.request.subject._load import make_subject
+from expunge.request.loading._load import model_and_data_of
 from tests.unit.request.jobs import FinishedRequest, JobMaker, carry_out_quietly
 from tests.unit.request.worlds import fitted, floats, job_of
 
@@ -67,11 +67,11 @@ def test_own_records_decide_nothing(tmp_path: Path) -> None:
     """Everything is as if they were not there, and the evidence says how many they are."""
     with_own = request(tmp_path / "with", data())
     without = request(tmp_path / "without", data(with_own=False))
-    assert (with_own.request.unseen, without.request.unseen) == (4, 0)
+    assert (with_own.request.left_out, without.request.left_out) == (4, 0)
     for name in ("margins", "checks", "metrics", "classes", "status"):
         assert getattr(with_own, name) == getattr(without, name), name
     assert with_own.hashes.weights_after == without.hashes.weights_after
-    assert with_own.preflight.ids.unseen == 4
+    assert with_own.preflight.ids.left_out == 4
     assert any("in val or test: 4." in warning for warning in with_own.preflight.warnings)
     out, model = tmp_path / "with" / "out", fitted(floats(240, 1))
     assert all(each.ok for each in verify(out, model=model, data=data()))
@@ -80,27 +80,27 @@ def test_own_records_decide_nothing(tmp_path: Path) -> None:
 def test_they_stay_out_of_later_requests(tmp_path: Path) -> None:
     request(tmp_path, data())
     second = request(tmp_path, data(), "carl")
-    assert second.request.unseen == 4
+    assert second.request.left_out == 4
     contents = [
         json.loads((tmp_path / f"out/{number}/forgotten.json").read_text())
         for number in ("0001", "0002")
     ]
-    assert contents[0]["unseen"] == contents[1]["unseen"]
-    assert len(contents[0]["unseen"]) == 4
+    assert contents[0]["left_out"] == contents[1]["left_out"]
+    assert len(contents[0]["left_out"]) == 4
     model = fitted(floats(240, 1))
     assert all(each.ok for each in verify(tmp_path / "out", model=model, data=data()))
 
 
 def test_something_has_to_be_left_to_compare_with(tmp_path: Path) -> None:
     splits = data()
-    subject = make_subject(fitted(splits[0]), splits, job_of(tmp_path))
-    assert subject.without_unseen({"val": (), "test": ()}) is subject
-    fewer = subject.without_unseen({"val": (0,), "test": ()})
+    loaded = model_and_data_of(fitted(splits[0]), splits, job_of(tmp_path))
+    assert loaded.leaving_out({"val": (), "test": ()}) is loaded
+    fewer = loaded.leaving_out({"val": (0,), "test": ()})
     assert (len(fewer.val), len(fewer.test)) == (59, 80)
-    assert fewer.data_digest == subject.data_digest
-    assert torch.equal(fewer.val.inputs, subject.val.inputs[1:])
+    assert fewer.data_digest == loaded.data_digest
+    assert torch.equal(fewer.val.inputs, loaded.val.inputs[1:])
     with pytest.raises(DataError, match="All records of test belong to these ids"):
-        subject.without_unseen({"val": (), "test": range(80)})
+        loaded.leaving_out({"val": (), "test": range(80)})
 
 
 def test_it_is_one_requests_until_it_is_discarded(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import pytest
 from expunge import _files
 from expunge._errors import DataError, InvalidInput
 from expunge.ledger._ledger import Ledger
-from expunge.request._requests_subject import load_subject_of
+from expunge.request._reload import reload_model_and_data
 from expunge.request._verify import verify
-from expunge.request.subject._load import Subject
+from expunge.request.loading._load import ModelAndData
 from tests.unit.request.chains import make_chain
 from tests.unit.request.forgeries import change_evidence, forgeries, redo_hashes
 
@@ -28,16 +28,16 @@ def folder(two_requests: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def subject(two_requests: Path) -> Subject:
-    return load_subject_of(Ledger.read(two_requests))
+def loaded(two_requests: Path) -> ModelAndData:
+    return reload_model_and_data(Ledger.read(two_requests))
 
 
 def problems(folder: Path) -> list[str]:
     return [problem for checked in verify(folder, quick=True) for problem in checked.problems]
 
 
-def test_untouched_evidence_holds(two_requests: Path, subject: Subject) -> None:
-    assert all(verification.verified for verification in verify(two_requests, subject))
+def test_untouched_evidence_holds(two_requests: Path, loaded: ModelAndData) -> None:
+    assert all(verification.verified for verification in verify(two_requests, loaded))
 
 
 def test_the_verdict_is_repeated_beside_what_holds(folder: Path) -> None:
@@ -47,7 +47,7 @@ def test_the_verdict_is_repeated_beside_what_holds(folder: Path) -> None:
     assert verify(folder, quick=True)[1].status is None
 
 
-def test_every_change_is_noticed(folder: Path, subject: Subject) -> None:
+def test_every_change_is_noticed(folder: Path, loaded: ModelAndData) -> None:
     for name, words in (
         ("letter.md", "letter.md was changed"),
         ("weights.safetensors", "weights.safetensors was changed"),
@@ -58,7 +58,7 @@ def test_every_change_is_noticed(folder: Path, subject: Subject) -> None:
         path = folder / "0001" / name
         content = path.read_bytes()
         path.write_bytes(content[:-2] + b" " + content[-2:])
-        problems = [p for verification in verify(folder, subject) for p in verification.problems]
+        problems = [p for verification in verify(folder, loaded) for p in verification.problems]
         assert any(words in problem for problem in problems), name
         path.write_bytes(content)
     (folder / "0001" / "letter.md").unlink()
@@ -84,13 +84,13 @@ def test_damaged_evidence_is_reported_and_stops_nothing(folder: Path) -> None:
     assert not second.ok
 
 
-def test_numbers_that_do_not_come_out_are_noticed(folder: Path, subject: Subject) -> None:
+def test_numbers_that_do_not_come_out_are_noticed(folder: Path, loaded: ModelAndData) -> None:
     def change(evidence: Any) -> None:
         next(m for m in evidence["metrics"] if m["name"] == "ta")["after"]["value"] = 12.0
 
     change_evidence(folder / "0002", change)
     redo_hashes(folder / "0002")
-    problems = verify(folder, subject)[1].problems
+    problems = verify(folder, loaded)[1].problems
     assert any(problem.startswith("metrics.1.after.value is") for problem in problems)
 
 

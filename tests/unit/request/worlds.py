@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from expunge.data import Examples, ImageSet
 from expunge.request._job import Job, make_job
-from expunge.request.subject._load import Subject, make_subject
+from expunge.request.loading._load import ModelAndData, model_and_data_of
 
 CLASSES = ("ant", "bee", "cat", "dog")
 
@@ -83,7 +83,7 @@ def job_of(folder: Path, **values: Any) -> Job:
     return make_job(**({"weights": folder / "w.pt", "out": folder / "out"} | values))
 
 
-def subject_of(folder: Path, *, names: bool = False, **values: Any) -> Subject:
-    """A subject made of the little world."""
+def loaded_world(folder: Path, *, names: bool = False, **values: Any) -> ModelAndData:
+    """The model and data of the little world."""
     train, val, test = floats(240, 1, names), floats(60, 2, names), floats(80, 3, names)
-    return make_subject(fitted(train), (train, val, test), job_of(folder, **values))
+    return model_and_data_of(fitted(train), (train, val, test), job_of(folder, **values))

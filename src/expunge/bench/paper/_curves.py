@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expunge._arrays import Array
-from expunge.bench._results import CONSTRAINED_METHODS, Result, Run
+from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun
 from expunge.bench._tasks import TaskResults, preferred_variants
 from expunge.bench.plots._style import (
     QUIET,
@@ -39,7 +39,7 @@ GOOD = {"ideal": "→ ideal", "higher": "↑", "lower": "↓", "zero": "→ 0", 
 FAR = 3.0
 """A curve that goes this many times further than the median one does not set the limits."""
 
-ShownVariants = dict[tuple[str, str], list[Result]]
+ShownVariants = dict[tuple[str, str], list[BenchResult]]
 """Results, one per seed, by method and add-on."""
 
 
@@ -49,7 +49,7 @@ class Curve:
 
     label: str
     style: LineStyle
-    results: Sequence[Result]
+    results: Sequence[BenchResult]
 
 
 def shown_variants(runs: TaskResults) -> ShownVariants:
@@ -65,7 +65,7 @@ def addon_curves(variants: ShownVariants, method: str) -> list[Curve]:
     _require(variants, [(method, "none")])
     tried = [(method, addon) for addon in ADDONS_SHOWN if (method, addon) in variants]
     if len(tried) < 2:
-        label = Run(method).label
+        label = BenchRun(method).label
         raise MissingResults(
             f"there should be runs of {label} with two add-ons. (got {len(tried)})"
         )
@@ -107,11 +107,13 @@ def _curve(variants: ShownVariants, pair: tuple[str, str], *, by_method: bool = 
 
 
 def _require(variants: ShownVariants, wanted: Sequence[tuple[str, str]]) -> None:
-    if missing := [Run(*pair).label for pair in wanted if pair not in variants]:
+    if missing := [BenchRun(*pair).label for pair in wanted if pair not in variants]:
         raise MissingResults(f"there should be runs of {' and '.join(missing)}.")
 
 
-def _family(choose: Callable[[ShownVariants], list[Curve]], results: Sequence[Result]) -> Drawn:
+def _family(
+    choose: Callable[[ShownVariants], list[Curve]], results: Sequence[BenchResult]
+) -> Drawn:
     """A figure for each task that has the variants."""
 
     def draw(runs: TaskResults) -> Figure:
@@ -234,7 +236,7 @@ class Series:
         return np.asarray(self.values.std(axis=0, ddof=1))
 
 
-def series_of(results: Sequence[Result], metric: str) -> Series | None:
+def series_of(results: Sequence[BenchResult], metric: str) -> Series | None:
     """A metric at the evaluated epochs that every result has, so that a mean is over all seeds."""
     epochs = sorted({row["epoch"] for result in results for row in result.evaluated})
     table = [[result.value(metric, epoch) for result in results] for epoch in epochs]
@@ -245,7 +247,7 @@ def series_of(results: Sequence[Result], metric: str) -> Series | None:
     return Series(np.array([epochs[k] for k in complete], dtype=np.float64), values)
 
 
-def level_of(references: Sequence[Result], metric: str) -> float | None:
+def level_of(references: Sequence[BenchResult], metric: str) -> float | None:
     """The mean of a metric over reference models; None where none has it."""
     values = [v for result in references if (v := result.value(metric)) is not None]
     return float(np.mean(values)) if values else None

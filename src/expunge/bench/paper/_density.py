@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import norm
 
 from expunge._arrays import Array
-from expunge.bench._results import CONSTRAINED_METHODS, Result
+from expunge.bench._results import CONSTRAINED_METHODS, BenchResult
 from expunge.bench._tasks import TaskResults, preferred_variants
 from expunge.bench.paper.claims._gradients import UNCERTAIN, zone_sums
 from expunge.bench.plots import _style as style
@@ -29,7 +29,7 @@ EPOCH_LINES = (
 )
 
 
-def agreement(results: Sequence[Result]) -> style.Drawn:
+def agreement(results: Sequence[BenchResult]) -> style.Drawn:
     """Histogram and density of f over the epochs, of the first method that ran with FOCUS."""
     needed = "there should be runs with FOCUS that kept a histogram of f. (got none)"
     return style.draw_each_task(results, _figure, needed)
@@ -87,7 +87,7 @@ def _figure(runs: TaskResults) -> Figure | None:
 # The numbers: histograms of f, their zones and their density.
 
 
-def results_with_histograms(runs: TaskResults) -> list[Result]:
+def results_with_histograms(runs: TaskResults) -> list[BenchResult]:
     """The results of the first method with FOCUS, one per seed, that kept histograms."""
     variants = preferred_variants(runs.main_variants)
     methods = dict.fromkeys((*CONSTRAINED_METHODS, *(method for method, _ in variants)))
@@ -99,7 +99,7 @@ def results_with_histograms(runs: TaskResults) -> list[Result]:
     return []
 
 
-def mean_shares(results: Sequence[Result]) -> dict[int, Array]:
+def mean_shares(results: Sequence[BenchResult]) -> dict[int, Array]:
     """Shares of the bins, mean over results, by epoch, for the epochs that every result has."""
     if not results:
         return {}

@@ -13,7 +13,7 @@ import torch
 
 from expunge import update
 from expunge._arrays import Array
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from expunge.bench.plots._style import (
     BLACK,
     BLUE,
@@ -51,7 +51,7 @@ def masked_update(u: Sequence[float], c: Sequence[float], aggregate: update.Aggr
     return np.asarray(step.numpy())
 
 
-def masking(results: Sequence[Result]) -> Drawn:
+def masking(results: Sequence[BenchResult]) -> Drawn:
     """Three pairs of gradients, with their updates by both aggregations."""
     figure = new_figure(7.4, 3.2)
     axes = figure.subplots(1, 3)
@@ -180,7 +180,7 @@ class NoisyExample:
         return float(step @ np.array(self.true_u)), float(step @ np.array(self.true_c))
 
 
-def noisy_masking(results: Sequence[Result]) -> Drawn:
+def noisy_masking(results: Sequence[BenchResult]) -> Drawn:
     """The truth and a batch; what AND makes of the batch; what PROB does."""
     case = NoisyExample()
     f = case.agreement()
@@ -267,7 +267,7 @@ def probability(phi_u: Array, phi_c: Array) -> Array:
     return np.asarray((0.5 + 0.5 * update.signed_agreement(u, c, one, one, 1e-300)).numpy())
 
 
-def heatmap(results: Sequence[Result]) -> Drawn:
+def heatmap(results: Sequence[BenchResult]) -> Drawn:
     """The heat map with lines of equal probability; hatched where PROB masks."""
     centres = (np.arange(200) + 0.5) / 200  # of cells over the unit interval
     x, y = np.meshgrid(centres, centres)

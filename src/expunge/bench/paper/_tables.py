@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from expunge.bench._tasks import TaskResults, group_results, select_variants
 from expunge.bench.paper.claims._metric_shift import ATTACKS
 from expunge.bench.tables._rows import (
@@ -101,7 +101,7 @@ PAPER_TABLES = (
 """The three: upper and lower part of Table 1 (``tab:masks``), and Table 2 (``tab:benchmark``)."""
 
 
-def table1(results: Iterable[Result]) -> list[Summary]:
+def table1(results: Iterable[BenchResult]) -> list[Summary]:
     """Masks compared, a method alone and with each add-on: Table 1, or every task as it."""
     tasks = group_results(results)
     parts = [part for part in PAPER_TABLES if part.table == "table1"]
@@ -122,7 +122,7 @@ def masks(runs: TaskResults, methods: Sequence[str]) -> Summary:
     return summary_of(runs, groups, METRIC_NAMES)
 
 
-def table2(results: Iterable[Result]) -> list[Summary]:
+def table2(results: Iterable[BenchResult]) -> list[Summary]:
     """The benchmark of references, methods and add-ons: Table 2, or every task as it."""
     tasks = group_results(results)
     (part,) = (part for part in PAPER_TABLES if part.table == "table2")
@@ -130,7 +130,7 @@ def table2(results: Iterable[Result]) -> list[Summary]:
     return [all_rows(runs, METRIC_NAMES) for runs in chosen if runs.unlearned]
 
 
-def beside(results: Iterable[Result]) -> list[Summary]:
+def beside(results: Iterable[BenchResult]) -> list[Summary]:
     """Ours beside the paper's: the parts of its tables that there are results of."""
     tasks = group_results(results)
     summaries = []
@@ -155,14 +155,14 @@ def _has(runs: TaskResults, methods: Sequence[str]) -> bool:
     return any(variant.method in methods for variant in runs.main_variants)
 
 
-def attacks(results: Iterable[Result]) -> list[Summary]:
+def attacks(results: Iterable[BenchResult]) -> list[Summary]:
     """All five membership attacks, on every task."""
     columns = {m: replace(METRICS[m], label=METRICS[m].label.removeprefix("MIA ")) for m in ATTACKS}
     summaries = [all_rows(runs, ATTACKS, columns=columns) for runs in _unlearned(results)]
     return [replace(s, title=f"Membership attacks: {s.title}") for s in summaries if s.metrics]
 
 
-def _unlearned(results: Iterable[Result]) -> list[TaskResults]:
+def _unlearned(results: Iterable[BenchResult]) -> list[TaskResults]:
     return [runs for runs in group_results(results) if runs.unlearned]
 
 

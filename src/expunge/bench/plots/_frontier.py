@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expunge.bench import _sweeps as sweeps
-from expunge.bench._results import Result, Run
+from expunge.bench._results import BenchResult, BenchRun
 from expunge.bench._statistics import Region, mean_over_seeds, verdict
 from expunge.bench._tasks import Sweep, TaskResults, preferred_variants
 from expunge.bench.plots import _style as style
@@ -28,7 +28,7 @@ def preferred_sweep(runs: TaskResults, method: str, addon: str) -> Sweep:
     return {} if variant is None else runs.sweep(variant)
 
 
-def focus_versus_rate(results: Sequence[Result]) -> style.Drawn:
+def focus_versus_rate(results: Sequence[BenchResult]) -> style.Drawn:
     """The least |rUA| for each loss of TA, every method alone and with FOCUS."""
     return style.draw_each_task(
         results,
@@ -65,7 +65,7 @@ def _rate_figure(runs: TaskResults) -> Figure | None:
     figure = new_figure(2.35 * len(compared) + 0.5, 3.0)
     axes = figure.subplots(1, len(compared), sharey=True, squeeze=False)[0]
     for ax, (method, frontiers) in zip(axes, compared.items(), strict=True):
-        _draw_means(ax, frontiers, Run(method).label)
+        _draw_means(ax, frontiers, BenchRun(method).label)
     axes[0].set_ylabel("still remembered\n(|rUA|, points)", fontsize=9)
     axes[0].set_ylim(bottom=0)
     axes[0].annotate(
@@ -90,19 +90,19 @@ def _rate_figure(runs: TaskResults) -> Figure | None:
 
 def _draw_means(ax: Any, frontiers: sweeps.Frontiers, method: str) -> None:
     """Means over seeds of their frontiers, so that what lies between them is the area it names."""
-    budgets = np.linspace(0.0, sweeps.MAX_LOST, 121)
-    reached = budgets <= frontiers.budgets[-1] + 1e-9
+    ta_lost = np.linspace(0.0, sweeps.MAX_LOST, 121)
+    reached = ta_lost <= frontiers.ta_lost[-1] + 1e-9
     for fronts, name, colour, width in (
         (frontiers.base, method, style.GREY, 3.2),
         (frontiers.addon, f"{method}-FOCUS", style.VERMILLION, 2.0),
     ):
         curves = np.array(
-            [sweeps.frontier_at(front, budgets.tolist()) for front in fronts.values()]
+            [sweeps.frontier_at(front, ta_lost.tolist()) for front in fronts.values()]
         )
         curves[:, ~reached] = np.nan
-        ax.plot(budgets, curves.mean(axis=0), color=colour, lw=width, label=name)
+        ax.plot(ta_lost, curves.mean(axis=0), color=colour, lw=width, label=name)
         ends = [mean_over_seeds(values).interval or (np.nan, np.nan) for values in curves.T]
-        ax.fill_between(budgets, *np.array(ends).T, color=colour, alpha=0.15, lw=0)
+        ax.fill_between(ta_lost, *np.array(ends).T, color=colour, alpha=0.15, lw=0)
     area = mean_over_seeds(frontiers.means)
     interval = "" if area.interval is None else " [{:+.2f}, {:+.2f}]".format(*area.interval)
     ax.set_title(f"{in_words(frontiers)}\n{area.value:+.2f} points{interval}", fontsize=8.5)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from expunge.bench._tasks import TaskResults, group_results
-from expunge.bench.plots import FIGURES
+from expunge.bench.plots import FIGURES, SHOWN_IN_PAPER
 from expunge.report import COLOURS, save_figure
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def draw_grid(ax: Any) -> None:
 
 
 def draw_each_task(
-    results: Iterable[Result], draw: Callable[[TaskResults], Figure | None], needed: str
+    results: Iterable[BenchResult], draw: Callable[[TaskResults], Figure | None], needed: str
 ) -> Drawn:
     """A figure for each task that ``draw`` can draw; where there is none, an error says why."""
     drawn: Drawn = []
@@ -145,13 +146,16 @@ class WrittenFigures:
 
 
 def write_figures(
-    results: Sequence[Result], folder: str | Path, names: Sequence[str] | None = None
+    results: Sequence[BenchResult], folder: str | Path, names: Sequence[str] | None = None
 ) -> WrittenFigures:
     """Write figures as PDF and PNG, ``NAME.pdf`` or ``NAME-GROUP.pdf``.
 
+    A figure of the paper has its number before that: ``figure5-addons-srl-GROUP.pdf``.
+
     ``names`` are those of :data:`FIGURES` or the paper's labels, such as ``fig:addonsSRL``. A
-    figure that is named and cannot be drawn is an error; without ``names``, everything is drawn for
-    which there are results of images, and the rest is in ``left_out``.
+    figure that is named is drawn for every task, and is an error if it cannot be drawn. Without
+    ``names``, everything is drawn for which there are results of images, for the task that the
+    paper shows alone if it is among them; the rest is in ``left_out``.
     """
     import matplotlib as mpl
 
@@ -162,16 +166,29 @@ def write_figures(
     with mpl.rc_context(settings):
         for name in dict.fromkeys(chosen):
             try:
-                drawn = FIGURES[name](images)
+                drawn = FIGURES[name](_shown_in_paper(name, images) if names is None else images)
             except MissingResults as reason:
                 if names is not None:
                     raise MissingResults(f"The figure {name} cannot be drawn: {reason}") from reason
                 written.left_out[name] = str(reason)
                 continue
+            number = f"figure{[*SHOWN_IN_PAPER].index(name) + 1}" if name in SHOWN_IN_PAPER else ""
             for suffix, figure in drawn:
-                stem = f"{name}-{suffix}" if suffix else name
+                stem = "-".join(part for part in (number, name, suffix) if part)
                 figure.draw_without_rendering()
                 figure.set_layout_engine("none")  # laid out once, for all formats
                 save_figure(figure, Path(folder) / f"{stem}.png", FORMATS)
                 written.paths.extend(Path(folder) / f"{stem}.{kind}" for kind in FORMATS)
     return written
+
+
+def _shown_in_paper(name: str, results: Sequence[BenchResult]) -> Sequence[BenchResult]:
+    """The results of the task that the paper shows in a figure; all, if there are none of it."""
+    if not (wanted := SHOWN_IN_PAPER.get(name)):
+        return results
+    own = [
+        result
+        for result in results
+        if (result.dataset, result.arch) == wanted[:2] and fnmatch(result.scenario, wanted[2])
+    ]
+    return own if any(not result.is_reference for result in own) else results

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from expunge.bench._results import CONSTRAINED_METHODS, Result, Run
+from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun
 from expunge.bench._tasks import TaskResults, select_variants
 from expunge.bench.tables._summary import Row, RowGroup, Summary
 from expunge.evaluation import Metric
@@ -18,13 +18,13 @@ METRIC_NAMES = ("mia_entropy", "rua", "ta", "ra", "ua", "fid")
 """The columns of the paper's tables, in their order."""
 BASELINES = ("fine-tune", "mask-small-gradients", "conv-transpose")
 ADDON_ORDER = ("saliency", "and", "prob", "focus")
-SALUN = Run("random-label", "saliency")
+SALUN = BenchRun("random-label", "saliency")
 """SRL with saliency, which the paper calls SalUn and counts among the methods."""
 
 
 def row_of(
     runs: TaskResults,
-    results: Iterable[Result],
+    results: Iterable[BenchResult],
     metrics: Sequence[str],
     label: str,
 ) -> Row:
@@ -36,14 +36,14 @@ def row_of(
     return Row(label, {m: tuple(v for v in found[m] if v is not None) for m in metrics})
 
 
-def value_at(result: Result, metric: str, epoch: int) -> float | None:
+def value_at(result: BenchResult, metric: str, epoch: int) -> float | None:
     """A metric at an epoch; a reference has one value for all epochs."""
     value = result.value(metric, None if result.is_reference else epoch)
     return None if value is None or math.isnan(value) else value
 
 
 def variant_rows(
-    runs: TaskResults, variants: Iterable[Run], metrics: Sequence[str]
+    runs: TaskResults, variants: Iterable[BenchRun], metrics: Sequence[str]
 ) -> tuple[Row, ...]:
     """A row per variant, at the task's main hyperparameters and epoch."""
     return tuple(
@@ -87,12 +87,12 @@ def all_rows(
     runs: TaskResults,
     metrics: Sequence[str],
     *,
-    row: Callable[[Sequence[Result], str], Row] | None = None,
+    row: Callable[[Sequence[BenchResult], str], Row] | None = None,
     columns: Mapping[str, Metric] | None = None,
 ) -> Summary:
     """References, methods alone, add-ons of each method; ``row`` makes a row of results."""
 
-    def plain_row(results: Sequence[Result], label: str) -> Row:
+    def plain_row(results: Sequence[BenchResult], label: str) -> Row:
         return row_of(runs, results, metrics, label)
 
     make = row or plain_row
@@ -112,11 +112,11 @@ def all_rows(
     )
 
 
-def _sections(variants: Sequence[Run]) -> list[tuple[str, list[Run]]]:
+def _sections(variants: Sequence[BenchRun]) -> list[tuple[str, list[BenchRun]]]:
     """The groups of rows below the references, by name."""
     others = [method for method in METHODS if method not in (*BASELINES, *CONSTRAINED_METHODS)]
     others += [variant.method for variant in variants if variant.method not in METHODS]
-    alone: list[Run] = []
+    alone: list[BenchRun] = []
     for method in dict.fromkeys((*BASELINES, *others, *CONSTRAINED_METHODS)):
         alone += select_variants(variants, method, ("none",))
         alone += [SALUN] if method == SALUN.method and SALUN in variants else []

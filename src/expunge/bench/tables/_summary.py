@@ -132,7 +132,7 @@ class Summary:
             return frozenset()
         badness = {row.label: self._badness(row, metric) for g in rivals for row in g.rows}
         finite = [value for value in badness.values() if not math.isnan(value)]
-        if not finite or len(set(finite)) == 1:  # nothing to tell apart
+        if not finite or len(set(finite)) == 1:  # nothing to distinguish
             return frozenset()
         winners = {label for label, value in badness.items() if value == min(finite)}
         return frozenset(row.label for row in group.rows if row.label in winners)
@@ -248,7 +248,7 @@ class Summary:
         return csv_text(self.cells())
 
     def data(self) -> dict[str, Any]:
-        """The same for programs: title, notes, and cells."""
+        """As values of JSON: title, notes, and cells."""
         return {"title": self.title, "notes": [*self.notes], "rows": self.cells()}
 
     def _latex_caption(self) -> str:

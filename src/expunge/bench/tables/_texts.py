@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from expunge.bench._tasks import TaskResults, group_results
 from expunge.bench.tables._rows import all_rows, task_notes
 from expunge.bench.tables._summary import Row, Summary
@@ -38,12 +38,12 @@ TEXT_COLUMNS = {
 }
 
 
-def texts(results: Iterable[Result]) -> list[Summary]:
+def texts(results: Iterable[BenchResult]) -> list[Summary]:
     """Forget quality, utility and memorisation, a table per task."""
     return [_text_table(runs) for runs in group_results(results) if runs.unlearned]
 
 
-def nearest_epoch(result: Result) -> int | None:
+def nearest_epoch(result: BenchResult) -> int | None:
     """The epoch, past the start, at which a run's memorisation is nearest to the ideal model's."""
     rows = [row for row in result.evaluated if row.get("gap_exact_memorisation") is not None]
     later = [row for row in rows if row["epoch"]] or rows
@@ -54,7 +54,7 @@ def nearest_epoch(result: Result) -> int | None:
 
 
 def _text_table(runs: TaskResults) -> Summary:
-    def row(results: Sequence[Result], label: str) -> Row:
+    def row(results: Sequence[BenchResult], label: str) -> Row:
         return Row(label, {name: _values(results, name) for name in TEXTS_SHOWN})
 
     summary = all_rows(runs, TEXTS_SHOWN, row=row, columns=TEXT_COLUMNS)
@@ -65,7 +65,7 @@ def _text_table(runs: TaskResults) -> Summary:
     return replace(summary, title=runs.task.title, notes=(note, *task_notes(runs)))
 
 
-def _values(results: Iterable[Result], name: str) -> tuple[float, ...]:
+def _values(results: Iterable[BenchResult], name: str) -> tuple[float, ...]:
     values = []
     for result in results:
         epoch = nearest_epoch(result)

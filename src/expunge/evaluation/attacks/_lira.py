@@ -21,7 +21,7 @@ from expunge.evaluation.attacks._attack import AttackReport, MemberScores, Verdi
 if TYPE_CHECKING:
     from expunge.evaluation.attacks._shadow_models import Shadows
 
-INCONCLUSIVE = "inconclusive at this budget"
+INCONCLUSIVE = "inconclusive with"
 OWN_VARIANCE_FROM = 16
 """Shadows per world from which on each example gets its own variance."""
 
@@ -127,7 +127,7 @@ class ULiRA:
         if not self.doubts:
             return self.report.reason
         why = "; ".join(self.doubts)
-        return f"{INCONCLUSIVE} of {self.shadows} shadow models: {why}. ({self.report.reason})"
+        return f"{INCONCLUSIVE} {self.shadows} shadow models: {why}. ({self.report.reason})"
 
 
 def ulira(

@@ -74,7 +74,7 @@ class SVCAttack:
         self, target: Views, references: Sequence[Views] = (), *, seed: int = 0
     ) -> MemberScores:
         """See :class:`~expunge.evaluation.Attack`; references are not used."""
-        others, test = unseen(target, seed)
+        others, test = split_nonmembers(target, seed)
         members = sample(target.split("retain"), len(others.labels), seed)
         others = sample(others, len(members.labels), seed)
         targets = [target.forget, test]
@@ -143,8 +143,8 @@ class RMIA:
         if not references:
             raise InvalidInput("RMIA needs 1 to 4 reference models. (got none)")
         models = (target, *references)
-        unseen_by_all = [unseen(model, seed) for model in models]
-        population = np.sort(self._ratios([z for z, _ in unseen_by_all]))
+        nonmembers = [split_nonmembers(model, seed) for model in models]
+        population = np.sort(self._ratios([z for z, _ in nonmembers]))
 
         def shares(predictions: Sequence[Predictions]) -> Array:
             # r(x) / r(z) ≥ γ  ⇔  r(z) ≤ r(x) / γ
@@ -153,7 +153,7 @@ class RMIA:
 
         return MemberScores(
             shares([model.forget for model in models]),
-            shares([test for _, test in unseen_by_all]),
+            shares([test for _, test in nonmembers]),
         )
 
     def _ratios(self, models: Sequence[Predictions]) -> Array:
@@ -170,7 +170,7 @@ class RMIA:
         return result
 
 
-def unseen(target: Views, seed: int) -> tuple[Predictions, Predictions]:
+def split_nonmembers(target: Views, seed: int) -> tuple[Predictions, Predictions]:
     """Non-members to learn from, and the test examples left to score."""
     if target.val is not None:
         return target.val, target.test

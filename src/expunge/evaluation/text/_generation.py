@@ -1,4 +1,4 @@
-"""Greedy continuations of prompts, and how much of the answers they contain (ROUGE-L)."""
+"""Continuations of prompts, greedy or sampled, and how much of answers they contain (ROUGE-L)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from torch import Tensor, nn
 
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
-from expunge.data.text import TextSet
-from expunge.engine import BATCH, TokenScores
+from expunge.data.text import IGNORED, TextSet
+from expunge.engine import BATCH, TokenScores, device_of
 from expunge.methods import apply
 from expunge.models import eval_mode
 
 EXTRA = 8
 """Tokens that a continuation may be longer than the answer."""
+SAMPLES = 16
+"""Answers that are drawn for each question."""
 
 
 def continuations(model: nn.Module, data: TextSet, scores: TokenScores) -> list[str]:
@@ -42,22 +44,49 @@ def continuations(model: nn.Module, data: TextSet, scores: TokenScores) -> list[
         else:
             texts[k] = data.tokenizer.decode(known[int(first[k]) :])
     for chosen in _by_length(rows):
-        budgets = [int(first[k]) + most for k in chosen]
-        grown = _continue(model, data, [rows[k] for k in chosen], budgets)
+        limits = [int(first[k]) + most for k in chosen]
+        grown = _continue(model, data, [rows[k] for k in chosen], limits)
         for k, row in zip(chosen, grown, strict=True):
+            row = row[:-1] if row[-1] == data.tokenizer.end else row
             texts[k] = data.tokenizer.decode(row[int(first[k]) :])
     return texts
 
 
+def sample_answers(model: nn.Module, data: TextSet, *, seed: int = 0) -> list[list[int]]:
+    """The tokens of 16 answers to each question together, drawn at temperature 1.
+
+    An answer has at most as many tokens as the true one.
+    """
+    first = (data.labels != IGNORED).long().argmax(dim=1).tolist()
+    prompts = [data.tokens[k, :start].tolist() for k, start in enumerate(first)]
+    rows = {k: prompts[k // SAMPLES] for k in range(SAMPLES * len(prompts))}
+    most = [start + int(n) for start, n in zip(first, data.answer_lengths, strict=True)]
+    said: list[list[int]] = [[] for _ in prompts]
+    device = device_of(model)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        for chosen in _by_length(rows):
+            limits = [most[k // SAMPLES] for k in chosen]
+            grown = _continue(model, data, [rows[k] for k in chosen], limits, sample=True)
+            for k, row in zip(chosen, grown, strict=True):
+                said[k // SAMPLES] += row[first[k // SAMPLES] :]
+    return said
+
+
 @torch.inference_mode()
 def _continue(
-    model: nn.Module, data: TextSet, rows: Sequence[list[int]], budgets: Sequence[int]
+    model: nn.Module,
+    data: TextSet,
+    rows: Sequence[list[int]],
+    limits: Sequence[int],
+    *,
+    sample: bool = False,
 ) -> list[list[int]]:
-    """Append the likeliest token to every row until it ends or has as many as it may."""
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    """Append the likeliest token, or a drawn one, to every row until it ends or is long enough."""
+    device = device_of(model)
     end = data.tokenizer.end
     grown = [list(row) for row in rows]
-    most = [min(budget, _longest_row(model, data)) for budget in budgets]
+    most = [min(limit, _longest_row(model, data)) for limit in limits]
     cached = hasattr(model, "config") and hasattr(model, "generate")
     with eval_mode(model):
         while active := [k for k, row in enumerate(grown) if row[-1] != end and len(row) < most[k]]:
@@ -65,32 +94,38 @@ def _continue(
             if cached:
                 room = max(most[k] - len(grown[k]) for k in active)
                 room = min(room, _longest_row(model, data) - max(map(len, rows)))
-                found = _generate(model, data, rows, room, device)
+                found = _generate(model, data, rows, room, sample=sample)
             else:
                 tokens = _stacked(rows, data.tokenizer.pad)
                 logits = apply(model, tokens.to(device))
                 lengths = torch.tensor([len(row) for row in rows])
                 last: Tensor = logits[torch.arange(len(rows)), lengths - 1]
-                found = last.argmax(-1)[:, None].tolist()
+                drawn = torch.multinomial(last.softmax(-1), 1) if sample else last.argmax(-1)
+                found = drawn.reshape(-1, 1).tolist()
             for k, new in zip(active, found, strict=True):
                 new = new[: new.index(end) + 1] if end in new else new
                 grown[k] = [*grown[k], *new][: most[k]]
-    return [row[:-1] if row[-1] == end else row for row in grown]
+    return grown
 
 
 def _generate(
-    model: Any, data: TextSet, rows: Sequence[list[int]], room: int, device: torch.device
+    model: Any, data: TextSet, rows: Sequence[list[int]], room: int, *, sample: bool
 ) -> list[list[int]]:
-    """The next ``room`` tokens of each row, greedily, by a model of transformers and its cache."""
+    """The next ``room`` tokens of each row, by a model of transformers and its cache."""
     from transformers import GenerationConfig
 
-    end, pad = data.tokenizer.end, data.tokenizer.pad
+    end, pad, device = data.tokenizer.end, data.tokenizer.pad, device_of(model)
     tokens = _stacked([row[::-1] for row in rows], pad).flip(1).to(device)  # padded on the left
     mask = _stacked([[1] * len(row) for row in rows], 0).flip(1).to(device)
-    greedy = GenerationConfig(
-        do_sample=False, max_new_tokens=room, eos_token_id=end, pad_token_id=pad, use_cache=True
+    config = GenerationConfig(
+        do_sample=sample,
+        top_k=0 if sample else None,  # all tokens, as the model has them
+        max_new_tokens=room,
+        eos_token_id=end,
+        pad_token_id=pad,
+        use_cache=True,
     )
-    found = model.generate(input_ids=tokens, attention_mask=mask, generation_config=greedy)
+    found = model.generate(input_ids=tokens, attention_mask=mask, generation_config=config)
     new: list[list[int]] = found[:, tokens.shape[1] :].tolist()
     return new
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from expunge._arrays import Array
 from expunge.data.text import TextExamples
-from expunge.engine import Predictions, cached_predict, score_tokens
+from expunge.engine import PredictionCache, Predictions, score_tokens
 from expunge.evaluation.text._measures import (
     exact_memorisation,
     fact_tokens,
@@ -83,9 +83,11 @@ class TextPredictions(Predictions):
         return joined._with(torch.cat([self.token_shares, others.token_shares]), scores)
 
 
-def predict_texts(model: nn.Module, data: TextExamples) -> TextPredictions:
+def predict_texts(
+    model: nn.Module, data: TextExamples, cache: PredictionCache | None = None
+) -> TextPredictions:
     """One pass over the records; see :class:`TextPredictions`."""
-    scores = cached_predict(model, data.texts, score_tokens)
+    scores = (cache or PredictionCache())(model, data.texts, score_tokens)
     facts = scores.without(~fact_tokens(data.texts))
     if data.given is not None:
         scores = scores.without(data.given)

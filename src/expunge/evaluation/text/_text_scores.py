@@ -15,7 +15,7 @@ from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 from expunge._repr import ReadableRepr, ReprParts
 from expunge.data.text import TextSet
-from expunge.engine import cached_predict, score_tokens
+from expunge.engine import PredictionCache, score_tokens
 from expunge.evaluation._metric import score_parts
 from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.text import _measures as formulas
@@ -102,11 +102,13 @@ class TextIdeal:
         forget: TextSet,
         test: TextSet | None,
         definitions: Definitions = "expunge",
+        cache: PredictionCache | None = None,
     ) -> TextIdeal:
         """What is needed of ``model``, whose ``scores`` are known."""
         ratios = scores.by_record["forget"].get("truth_ratio")
         known = None if ratios is None else tuple(ratios.tolist())
-        return cls(known, _leakage_auc(model, forget, test, definitions), scores.as_dict())
+        leakage = _leakage_auc(cache or PredictionCache(), model, forget, test, definitions)
+        return cls(known, leakage, scores.as_dict())
 
 
 def evaluate_text(
@@ -121,12 +123,12 @@ def evaluate_text(
     attacks: bool = False,
     generate: bool = True,
     definitions: Definitions = "expunge",
+    cache: PredictionCache | None = None,
 ) -> TextScores:
     """Score a causal language model on text sets.
 
     A model is passed over each split once, and over its paraphrased and false answers once,
-    however many metrics read that; passes are kept until the weights change, so that an ideal
-    model is asked once for a whole table.
+    however many metrics read that.
 
     Args:
         model: maps tokens [B, T] to logits [B, T, V], or to an object with ``logits``.
@@ -141,20 +143,27 @@ def evaluate_text(
         generate: decode answers for ROUGE-L, which the model utility needs too.
         definitions: ``"open-unlearning"`` for numbers that stand beside those of its leaderboard;
             docs/reference/language-models.md lists what differs.
+        cache: keeps the passes until the weights change; calls that share it ask an ideal model
+            once for a whole table.
     """
     check_arguments(evaluate_text, locals())
+    cache = cache or PredictionCache()
     splits = {"forget": forget, "retain": retain, "general": general, "test": test}
     given = {name: data for name, data in splits.items() if data is not None}
     published = definitions == "open-unlearning"
     by_record = {
-        name: _measure(model, data, name, generate, published) for name, data in given.items()
+        name: _measure(cache, model, data, name, generate, published)
+        for name, data in given.items()
     }
     values = _means(by_record)
     values["model_utility"] = _utility(by_record, _utility_parts(given, published))
 
     # Membership: forgotten against unseen records.
     if test is not None:
-        pair = [_membership(model, data, reference, attacks, published) for data in (forget, test)]
+        pair = [
+            _membership(cache, model, data, reference, attacks, published)
+            for data in (forget, test)
+        ]
         values |= {f"auc_{name}": auc_of(pair[0][name], pair[1][name]) for name in pair[0]}
 
     # Against the ideal model.
@@ -169,8 +178,9 @@ def evaluate_text(
             attacks=attacks,
             generate=generate,
             definitions=definitions,
+            cache=cache,
         )
-        ideal = TextIdeal.of(ideal, best, forget, test, definitions)
+        ideal = TextIdeal.of(ideal, best, forget, test, definitions, cache)
     if ideal is not None:
         ratios = by_record["forget"].get("truth_ratio")
         if ratios is not None and ideal.truth_ratios is not None:
@@ -181,7 +191,7 @@ def evaluate_text(
                 )
             values["forget_quality"] = formulas.forget_quality(ratios, np.array(ideal.truth_ratios))
         values["privacy_leakage"] = formulas.privacy_leakage(
-            _leakage_auc(model, forget, test, definitions), ideal.leakage_auc
+            _leakage_auc(cache, model, forget, test, definitions), ideal.leakage_auc
         )
         gaps = {
             name: value - ideal.scores[name]
@@ -194,10 +204,15 @@ def evaluate_text(
 
 
 def _measure(
-    model: nn.Module, data: TextSet, split: str, generate: bool, published: bool
+    cache: PredictionCache,
+    model: nn.Module,
+    data: TextSet,
+    split: str,
+    generate: bool,
+    published: bool,
 ) -> dict[str, Array]:
     """Every measure of the records of a split, by name, [N]."""
-    scores = cached_predict(model, data, score_tokens)
+    scores = cache(model, data, score_tokens)
     told = formulas.without_end(scores) if published else scores
     measures = {
         "exact_memorisation": formulas.exact_memorisation(told),
@@ -211,7 +226,7 @@ def _measure(
         measures["rouge_l"] = rouge_l(continuations(model, data, scores), answers)
     if data.has_variants:
         paraphrased, perturbed = (
-            cached_predict(model, part, score_tokens) for part in (data.paraphrased, data.perturbed)
+            cache(model, part, score_tokens) for part in (data.paraphrased, data.perturbed)
         )
         measures["truth_ratio"] = formulas.truth_ratio(
             data, paraphrased, perturbed, published=published
@@ -267,25 +282,34 @@ def _utility(
 
 
 def _membership(
-    model: nn.Module, data: TextSet, reference: nn.Module | None, attacks: bool, published: bool
+    cache: PredictionCache,
+    model: nn.Module,
+    data: TextSet,
+    reference: nn.Module | None,
+    attacks: bool,
+    published: bool,
 ) -> dict[str, Array]:
     """The membership scores of records by attack, [N]."""
-    told = cached_predict(model, data, score_tokens)
+    told = cache(model, data, score_tokens)
     scores = formulas.membership_scores(data, told, published=published)
     if attacks:
         scores["gradient_norm"] = formulas.gradient_norms(model, data, published=published)
     if reference is not None:
-        known = formulas.mean_log_prob(cached_predict(reference, data, score_tokens))
+        known = formulas.mean_log_prob(cache(reference, data, score_tokens))
         scores["reference"] = scores["loss"] - known
     return scores
 
 
 def _leakage_auc(
-    model: nn.Module, forget: TextSet, test: TextSet | None, definitions: Definitions
+    cache: PredictionCache,
+    model: nn.Module,
+    forget: TextSet,
+    test: TextSet | None,
+    definitions: Definitions,
 ) -> float:
     if test is None:
         return math.nan
-    pair = [cached_predict(model, data, score_tokens) for data in (forget, test)]
+    pair = [cache(model, data, score_tokens) for data in (forget, test)]
     if definitions == "open-unlearning":
         pair = [formulas.without_end(scores) for scores in pair]
     return auc_of(*(formulas.min_k(scores, formulas.LEAKAGE_LOWEST) for scores in pair))

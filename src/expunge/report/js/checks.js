@@ -21,16 +21,16 @@ if (byId("check-chart")) {
         ]),
     },
     series: moments.flatMap((moment, k) => {
-      const at = (check) => names.indexOf(check.name) + (moments.length > 1 ? 0.34 * k - 0.17 : 0);
+      const at = (check) => names.indexOf(check.name) + (moments.length > 1 ? (0.34 * k) / (moments.length - 1) - 0.17 : 0);
       const items = attacks.filter((check) => check.moment === moment);
       const rows = items.map((check) => ({ ...check, at: at(check) }));
-      const colour = k ? c.relearned : c.after;
+      const colour = k ? c.later : c.after;
       const frame = {
         markArea: shadedRange("xAxis", 1 - margin, margin, c.target),
         markLine: markLines([lineAt("xAxis", 0.5, c.target, "guessing", "start")]),
       };
       const name = k || JUDGED === "after" ? moment : JUDGED;
-      const symbol = k ? "triangle" : "circle";
+      const symbol = ["circle", "triangle", "diamond", "rect"][k];
       return [whiskers(rows, colour, k ? {} : frame), dots(rows, colour, { name, symbol })];
     }),
   }));

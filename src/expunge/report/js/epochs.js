@@ -3,7 +3,7 @@
 if (byId("epoch-chart")) {
   const NAMES = {
     ua: ["Accuracy on the forgotten data", "%"],
-    unseen: ["Accuracy on validation data alike", "%"],
+    val_alike: ["Accuracy on validation data alike", "%"],
     va: ["Accuracy on validation data", "%"],
     auc: ["AUC of the attack by the loss, against validation data", ""],
     objective: ["Loss that the method minimises", ""],

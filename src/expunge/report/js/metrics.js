@@ -5,13 +5,13 @@ const JUDGED = data.verdict.status === "not achieved" && data.stopped.epoch ? "d
 
 (data.metrics ?? []).forEach((metric, k) => {
   draw(`metric-${k}`, (c) => {
-    const { before, after, relearned, target, unit } = metric;
+    const { before, after, after_benign_steps: later, target, unit } = metric;
     const rows = [
       ["before", before, c.before, "diamond"],
       [JUDGED, after, c.after, "circle"],
-      ["after benign steps", relearned, c.relearned, "triangle"],
+      ["after benign steps", later, c.later, "triangle"],
     ].filter(([, estimate]) => estimate);
-    const all = [before, after, relearned, target].filter(Boolean);
+    const all = [before, after, later, target].filter(Boolean);
     const [min, max] = axisRange(
       all.flatMap((e) => [e.value, e.low, e.high]),
       0.12,

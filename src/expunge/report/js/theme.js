@@ -10,7 +10,7 @@ const COLOUR_NAMES = [
   "soft",
   "before",
   "after",
-  "relearned",
+  "later",
   "target",
   "forget",
   "val",

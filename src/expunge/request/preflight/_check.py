@@ -27,11 +27,11 @@ from expunge.request._forgetting import known_recipe
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._predictions import decimals_of, evenly_spaced, predict_records
+from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._cost import estimate_cost
 from expunge.request.preflight._duplicates import Duplicate, find_duplicates
 from expunge.request.preflight._model_fit import check_model_fit
 from expunge.request.preflight._terminal import render_preflight
-from expunge.request.subject._load import Subject
 
 SAMPLE = 1000
 """Retained examples that models are run on: for accuracy, and for attacks to learn from."""
@@ -69,7 +69,7 @@ class Preflight:
 
 
 def preflight(
-    subject: Subject,
+    loaded: ModelAndData,
     requested: RequestedRecords,
     job: Job,
     *,
@@ -86,32 +86,30 @@ def preflight(
     forgotten_before = set(earlier)
     new = [index for index in requested.indices if index not in forgotten_before]
     to_forget = new or list(requested.indices)
-    retained = retained_without(subject, {*to_forget, *earlier})
+    retained = retained_without(loaded, {*to_forget, *earlier})
     progress("running the model on the data")
     splits = {
-        "forget": subject.train.subset(to_forget),
-        "train": subject.train.subset(sample_of(retained)),
-        "val": subject.val,
-        "test": subject.test,
+        "forget": loaded.train.subset(to_forget),
+        "train": loaded.train.subset(sample_of(retained)),
+        "val": loaded.val,
+        "test": loaded.test,
     }
-    predictions = {name: predict_records(subject.model, data) for name, data in splits.items()}
+    predictions = {name: predict_records(loaded.model, data) for name, data in splits.items()}
 
     progress("checking whether the model fits the data")
-    plain = subject.with_inputs("fractions").model  # takes floats as they are
-    fit = check_model_fit(plain, splits["train"], predictions, subject.classes)
+    plain = loaded.with_inputs("fractions").model  # takes floats as they are
+    fit = check_model_fit(plain, splits["train"], predictions, loaded.classes)
 
     progress("looking for duplicates of the records to forget")
-    duplicates = find_duplicates(subject, to_forget, earlier)
+    duplicates = find_duplicates(loaded, to_forget, earlier)
 
     if cost is None:
         progress("timing training steps")
-        cost = estimate_cost(subject, len(to_forget), len(retained), job)
+        cost = estimate_cost(loaded, len(to_forget), len(retained), job)
 
-    ids = _count_records(subject, requested, to_forget)
-    warnings = collect_warnings(
-        subject, requested, predictions, fit, ids, duplicates, cost, exact=job.exact
-    )
-    if job.trains_again and not job.exact and known_recipe(subject.card, job) is None:
+    ids = _count_records(loaded, requested, to_forget)
+    warnings = collect_warnings(loaded, requested, predictions, fit, ids, duplicates)
+    if job.trains_again and not job.exact and known_recipe(loaded.card, job) is None:
         warnings.append(
             "It is not known how the model was trained, so it is trained for a few epochs by "
             "defaults, which may be too little. Say it in [recipe] of a job file."
@@ -125,15 +123,15 @@ def preflight(
         hardness=_compare_hardness(predictions["forget"], predictions["val"]),
         cost=cost,
         warnings=[*fit.reasons, *warnings],
-        notes=list(subject.notes),
+        notes=list(loaded.notes),
     )
-    example = subject.val.texts.rendered(0) if isinstance(subject.val, TextExamples) else None
+    example = loaded.val.texts.rendered(0) if isinstance(loaded.val, TextExamples) else None
     return Preflight(findings, duplicates, predictions, example)
 
 
-def retained_without(subject: Subject, gone: Collection[int]) -> list[int]:
+def retained_without(loaded: ModelAndData, gone: Collection[int]) -> list[int]:
     """The training records that are left."""
-    retained = [index for index in range(len(subject.train)) if index not in gone]
+    retained = [index for index in range(len(loaded.train)) if index not in gone]
     if not retained:
         raise InvalidInput(
             "Some records should be left to retain. (with duplicates, all are to be forgotten) "
@@ -148,24 +146,24 @@ def sample_of(retained: Sequence[int]) -> list[int]:
 
 
 def _count_records(
-    subject: Subject, requested: RequestedRecords, to_forget: list[int]
+    loaded: ModelAndData, requested: RequestedRecords, to_forget: list[int]
 ) -> RecordCounts:
-    labels = subject.train.labels
-    in_train = torch.bincount(labels, minlength=len(subject.classes)).tolist()
-    forgotten = torch.bincount(labels[to_forget], minlength=len(subject.classes)).tolist()
+    labels = loaded.train.labels
+    in_train = torch.bincount(labels, minlength=len(loaded.classes)).tolist()
+    forgotten = torch.bincount(labels[to_forget], minlength=len(loaded.classes)).tolist()
     return RecordCounts(
         asked=len(requested.ids),
         records=len(to_forget),
         earlier=len(requested.indices) - len(to_forget),
-        train=len(subject.train),
-        share=round(len(to_forget) / len(subject.train), 6),
+        train=len(loaded.train),
+        share=round(len(to_forget) / len(loaded.train), 6),
         twice=requested.repeated,
         skipped=requested.skipped,
         unmapped=requested.unmapped,
-        unseen=sum(map(len, requested.unseen.values())),
+        left_out=sum(map(len, requested.left_out.values())),
         classes=[
             ClassCounts(name=name, forgotten=part, train=size, share=round(part / size, 6))
-            for name, part, size in zip(subject.classes, forgotten, in_train, strict=True)
+            for name, part, size in zip(loaded.classes, forgotten, in_train, strict=True)
             if part
         ],
     )
@@ -184,24 +182,21 @@ def _compare_hardness(forget: Predictions, val: Predictions) -> Hardness:
 
 
 def collect_warnings(
-    subject: Subject,
+    loaded: ModelAndData,
     requested: RequestedRecords,
     predictions: Mapping[str, Predictions],
     fit: ModelFit,
     ids: RecordCounts,
     duplicates: Sequence[Duplicate],
-    cost: Cost,
-    *,
-    exact: bool = False,
 ) -> list[str]:
     """All warnings about a request, other than that the model does not fit the data."""
     warnings = []
     # About val and the model.
     if _val_looks_trained_on(predictions, fit):
-        warnings.append(_trained_on_val(fit, subject.val_taken_from))
-    if len(subject.val) < MIN_VAL:
-        warnings.append(f"val has only {len(subject.val)} examples: intervals will be wide.")
-    outputs, classes = predictions["train"].logits.shape[1], subject.train.num_classes
+        warnings.append(_trained_on_val(fit))
+    if len(loaded.val) < MIN_VAL:
+        warnings.append(f"val has only {len(loaded.val)} examples: intervals will be wide.")
+    outputs, classes = predictions["train"].logits.shape[1], loaded.train.num_classes
     if outputs > classes:
         warnings.append(f"The model has {outputs} outputs, but the data have {classes} classes.")
     # About the ids.
@@ -211,9 +206,9 @@ def collect_warnings(
         warnings.append(f"Ids without a training record, left out: {requested.skipped}.")
     if requested.unmapped:
         warnings.append(f"Training records that the table maps to no id: {requested.unmapped}.")
-    if unseen := sum(map(len, requested.unseen.values())):
+    if left_out := sum(map(len, requested.left_out.values())):
         warnings.append(
-            f"Records of these ids, or of earlier requests, in val or test: {unseen}. The model "
+            f"Records of these ids, or of earlier requests, in val or test: {left_out}. The model "
             "was not trained on them, and nothing is compared with them."
         )
     warnings += [
@@ -222,7 +217,7 @@ def collect_warnings(
         for row in ids.classes
         if row.forgotten == row.train
     ]
-    # About what remains of the records, and what it costs to forget them.
+    # About what remains of the records.
     if duplicates:
         counts = Counter(duplicate.split for duplicate in duplicates)
         places = ", ".join(f"{count} in {split}" for split, count in counts.items())
@@ -230,8 +225,6 @@ def collect_warnings(
             f"Duplicates of records to forget remain: {places}. What stays in retain is not "
             "forgotten: --include-duplicates also forgets those."
         )
-    if cost.advice == "exact" and not exact:
-        warnings.append(cost.sentence)
     return warnings
 
 
@@ -244,10 +237,9 @@ def _val_looks_trained_on(predictions: Mapping[str, Predictions], fit: ModelFit)
     return p_value < TRAINED_ON_VAL_P and fit.accuracy["val"].value > fit.accuracy["test"].value
 
 
-def _trained_on_val(fit: ModelFit, val_taken_from: str) -> str:
-    source = f" (it was taken out of {val_taken_from})" if val_taken_from else ""
+def _trained_on_val(fit: ModelFit) -> str:
     return (
-        f"The model is more confident of val{source} than of test, and right on "
+        f"The model is more confident of val than of test, and right on "
         f"{fit.accuracy['val'].value:.1f} % against {fit.accuracy['test'].value:.1f} %: it may "
         "have been trained on val. Give a val split that it never saw."
     )

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-
-from torch import Tensor, nn
+from dataclasses import replace
 
 from expunge._durations import format_duration
-from expunge._errors import InvalidInput
 from expunge.data.text import TextExamples
-from expunge.engine import Procedure, StepTimes, measure_step_times
+from expunge.engine import Execution, Procedure, Recipe, train
 from expunge.evidence import Advice, Cost
-from expunge.methods import Method, next_token_loss
-from expunge.request._forgetting import BENIGN_EXAMPLES, fit_to_size, known_recipe
+from expunge.methods import Method
+from expunge.request._forgetting import (
+    BENIGN_EXAMPLES,
+    augmentation,
+    fit_to_size,
+    known_recipe,
+    loss_of,
+)
 from expunge.request._job import Job
-from expunge.request.subject._load import Subject
+from expunge.request.loading._load import ModelAndData
 
-OVERHEAD = 1.15
-"""Factor for batches, checkpoints and the like, which step times leave out."""
+OVERHEAD = 1.05
+"""Factor for checkpoints and the like, which the times of steps leave out."""
 FIXED_SECONDS = 3.0
 """What a request of any size takes besides passes of the model: libraries, attacks, the page."""
 CHEAP, DEAR = 0.4, 0.6
@@ -26,45 +29,47 @@ CHEAP, DEAR = 0.4, 0.6
 between either is right, so that the advice does not depend on how busy the machine is."""
 JUDGING_PASSES = 3
 """Over all data: of the given model, the new one, and the new one after benign steps."""
-TIMED_EXAMPLES = 64
-"""Examples in a timed step."""
+ANSWERS_PER_RECORD = 16
+"""Sampled of a text to forget, and twice as many of unseen ones: 16 in each of these passes."""
+FORWARD = 1 / 3
+"""The part of a training step that running the model takes: backward takes twice as long."""
+TIMED = ((2, 2), (8, 4))
+"""Steps per epoch, and epochs, of a timed training; the second where the first is over soon."""
+LONG_ENOUGH = 0.05
+"""Seconds that the timed epochs should take."""
 HOW_TO_KNOW = (
     "say for how many epochs the model was trained (`--training-epochs`, or `training_epochs` in "
     "the job)"
 )
 
 
-def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
+def estimate_cost(loaded: ModelAndData, forget: int, retain: int, job: Job) -> Cost:
     """Estimate the cost of a request from steps timed on this machine."""
-    inputs = subject.train.inputs[:TIMED_EXAMPLES]
-    if isinstance(subject.train, TextExamples):
-        wanted = subject.train.targets[:TIMED_EXAMPLES]
-        size = len(inputs)
-        speed = measure_step_times(subject.model, inputs, wanted, size, loss=next_token_loss)
-    else:
-        speed = _measure_speed(subject.model, inputs, subject.train.labels[:TIMED_EXAMPLES])
-
     # The request: its steps, the benign ones, and passes over all data.
-    recipe = known_recipe(subject.card, job)
+    recipe = known_recipe(loaded.card, job)
     procedure = job.procedure_by(recipe)
+    steps = Recipe(batch_size=procedure.batch_size, algorithm="adam")
+    training, processor_time = time_training(loaded, job, recipe or steps)
+    stepping = training
     if not job.trains_again:
-        procedure = fit_to_size(procedure, forget, subject.model, job.max_epochs)
-    epoch = _epoch_seconds(speed, forget, retain, len(subject.val), procedure)
+        procedure = fit_to_size(procedure, forget, loaded.model, job.max_epochs)
+        stepping, _ = time_training(loaded, job, steps)
+    epoch = _epoch_seconds(stepping, forget, retain, len(loaded.val), procedure)
     unlearning = epoch * procedure.epochs
-    examples = len(subject.train) + len(subject.val) + len(subject.test)
-    judging = JUDGING_PASSES * examples * speed.inference + BENIGN_EXAMPLES * speed.training
+    examples = len(loaded.train) + len(loaded.val) + len(loaded.test)
+    if isinstance(loaded.train, TextExamples):
+        examples += ANSWERS_PER_RECORD * forget
+    judging = JUDGING_PASSES * examples * FORWARD * training + BENIGN_EXAMPLES * training
     request = unlearning + OVERHEAD * judging + FIXED_SECONDS
 
     # Retraining, as far as its epochs are known.
-    epochs, source = _training_epochs(subject, job)
-    retraining_epoch = OVERHEAD * retain * speed.training
+    epochs, source = _training_epochs(loaded, job)
+    retraining_epoch = OVERHEAD * retain * training
     retraining = None if epochs is None else epochs * retraining_epoch
-    processor = None
-    if epochs is not None and not math.isnan(speed.training_processor):
-        processor = OVERHEAD * epochs * retain * speed.training_processor
+    processor = None if epochs is None else OVERHEAD * epochs * retain * processor_time
     advice, sentence = advise(request, retraining, retraining_epoch, exact=job.exact)
     return Cost(
-        training_step=_rounded(speed.training),
+        training_step=_rounded(training),
         epoch_seconds=_rounded(epoch),
         unlearning_seconds=_rounded(unlearning),
         request_seconds=_rounded(request),
@@ -75,8 +80,8 @@ def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
         advice=advice,
         sentence=sentence,
         note=f"{source} The request: {procedure.epochs} epochs, preflight, checks and page. From "
-        f"steps of {len(inputs)} examples timed on this machine, plus {OVERHEAD - 1:.0%} for "
-        "everything else.",
+        f"steps of {procedure.batch_size} examples timed on this machine, plus "
+        f"{OVERHEAD - 1:.0%} for everything else.",
     )
 
 
@@ -84,12 +89,12 @@ def _rounded(seconds: float) -> float:
     return float(f"{seconds:.4g}")
 
 
-def _training_epochs(subject: Subject, job: Job) -> tuple[int | None, str]:
+def _training_epochs(loaded: ModelAndData, job: Job) -> tuple[int | None, str]:
     """The epochs of the model's training, if they are known, and who says so, in a sentence."""
     if job.training_epochs is not None:
         epochs = job.training_epochs
         return epochs, f"Retraining for {epochs} epochs, as stated."
-    recipe = known_recipe(subject.card, job)
+    recipe = known_recipe(loaded.card, job)
     if recipe is not None:
         return recipe.epochs, f"Retraining for {recipe.epochs} epochs, as for the model itself."
     return None, f"What retraining would cost is unknown: {HOW_TO_KNOW}."
@@ -125,21 +130,36 @@ def advise(
 
 
 def _epoch_seconds(
-    speed: StepTimes, forget: int, retain: int, val: int, procedure: Procedure
+    training: float, forget: int, retain: int, val: int, procedure: Procedure
 ) -> float:
     """Seconds per epoch: a pass over one split, as much of the other, and the checks."""
     method, size = procedure.method, procedure.batch_size
     assert isinstance(method, Method)
     walked, other = (retain, forget) if method.epoch_over == "retain" else (forget, retain)
     paired = math.ceil(walked / size) * min(size, other) if method.constrained else 0
-    seconds = (walked + paired) * speed.training + (val + forget) * speed.inference
-    return OVERHEAD * seconds
+    return OVERHEAD * training * (walked + paired + FORWARD * (val + forget))
 
 
-def _measure_speed(model: nn.Module, inputs: Tensor, labels: Tensor) -> StepTimes:
-    try:
-        return measure_step_times(model, inputs, labels, TIMED_EXAMPLES)
-    except InvalidInput:  # a model that needs the plain memory layout: rows do not have one
-        shape: Sequence[int] = inputs.shape[1:]
-        unflattened = nn.Sequential(nn.Unflatten(1, tuple(shape)), model)
-        return measure_step_times(unflattened, inputs.flatten(1), labels, TIMED_EXAMPLES)
+def time_training(loaded: ModelAndData, job: Job, recipe: Recipe) -> tuple[float, float]:
+    """Wall and processor seconds per example of training by ``recipe``, after a first epoch."""
+    size = recipe.batch_size
+    for steps, epochs in TIMED:
+        count = min(steps * size, len(loaded.train))
+        count -= count % size if count > size else 0  # whole batches
+        short = replace(recipe, epochs=epochs, plain_epochs=0, lr=1e-9)  # it must not diverge
+        result = train(
+            loaded.model,
+            loaded.train.subset(range(count)),
+            recipe=short,
+            loss=loss_of(loaded.train),
+            augment=augmentation(job, loaded, job.procedure),
+            execution=Execution.from_plain(
+                vars(job), device=job.device, progress=False, title="timing"
+            ),
+        )
+        first, *_, last = result.history.epochs
+        if last["seconds"] - first["seconds"] > LONG_ENOUGH:
+            break
+    seen = count * (epochs - 1)
+    wall, processor = (last[key] - first[key] for key in ("seconds", "processor_seconds"))
+    return wall / seen, processor / seen

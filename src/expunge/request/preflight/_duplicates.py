@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from expunge.data import row_hashes
-from expunge.request.subject._load import Subject
+from expunge.request.loading._load import ModelAndData
 
 
 @dataclass(frozen=True)
@@ -22,22 +22,22 @@ class Duplicate:
 
 
 def find_duplicates(
-    subject: Subject, forgotten: Sequence[int], earlier: Collection[int] = ()
+    loaded: ModelAndData, forgotten: Sequence[int], earlier: Collection[int] = ()
 ) -> tuple[Duplicate, ...]:
     """Duplicates of the training records ``forgotten`` in the rest of the data.
 
     ``earlier`` are training records that are out of retain already. Of several forgotten records
     with the same bytes, the first is named.
     """
-    in_train = row_hashes(subject.train)
+    in_train = row_hashes(loaded.train)
     first_with: dict[bytes, int] = {}
     for index in forgotten:
         first_with.setdefault(in_train[index], index)
     gone = {*forgotten, *earlier}
     remaining = {
         "retain": in_train,
-        "val": row_hashes(subject.val),
-        "test": row_hashes(subject.test),
+        "val": row_hashes(loaded.val),
+        "test": row_hashes(loaded.test),
     }
     return tuple(
         Duplicate(first_with[content], split, index)

@@ -31,9 +31,15 @@ from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import repeat_commands
 from expunge.request._predictions import accuracy_interval, predict_records
-from expunge.request.subject._load import Subject
-from expunge.request.subject._texts import compares_all_words
-from expunge.request.verdict._checks import DELIVERED, Margins, check_loss_attack, judge
+from expunge.request.loading._load import ModelAndData
+from expunge.request.loading._texts import compares_all_words
+from expunge.request.verdict._checks import (
+    DELIVERED,
+    Margins,
+    check_facts,
+    check_loss_attack,
+    judge,
+)
 from expunge.request.verdict._examination import Examination
 from expunge.request.verdict._measurements import (
     SplitPredictions,
@@ -42,6 +48,7 @@ from expunge.request.verdict._measurements import (
     measure_metrics,
 )
 from expunge.request.verdict._sentences import (
+    EXACT_LIMIT,
     EXPOSED_AGAIN,
     GIVEN_WORDS,
     LIMITS,
@@ -101,17 +108,19 @@ def conclude(
     the verdict says what to try next. All numbers are those of the model that was judged, whether
     or not it is delivered; times and the hashes of files are not known yet.
     """
-    job, subject, before = request.job, examination.subject, examination.before
+    job, loaded, before = request.job, examination.loaded, examination.before
     moved = bool(result.stopped.epoch)
 
-    # Judge: as delivered, after benign steps, and the records of earlier requests.
+    # Judge: as delivered, after benign steps, attacked, and the records of earlier requests.
     after = examination.predict(result.model) if moved else before
-    relearned = examination.predict_relearned(result.model, job.seed)
+    later = examination.predict_later(result.model, job.seed)
     retained = examination.retain.labels
     margins = margins_of(job, before, retained)
-    checks = judge(before, after, relearned, subject.classes, margins, job.seed, retained)
-    earlier = check_earlier_requests(request.ledger, result.model, subject, after, job.seed)
-    metrics = measure_metrics(before, after, relearned, job.seed)
+    checks = judge(before, after, later, loaded.classes, margins, job.seed, retained)
+    for moment, scores in examination.facts_later(result.model, job.seed).items():
+        checks += check_facts(scores, margins, moment)
+    earlier = check_earlier_requests(request.ledger, result.model, loaded, after, job.seed)
+    metrics = measure_metrics(before, after, later, job.seed)
     judged = tensors.state_digest(result.model.state_dict())
     judged_before = request.ledger.discarded_by(judged)
     verdict = write_verdict(
@@ -140,12 +149,12 @@ def conclude(
         verdict=verdict,
         request=_summary(request, examination, judged_before),
         hashes=Hashes(
-            weights_before=subject.weights_digest,
-            data=subject.data_digest,
+            weights_before=loaded.weights_digest,
+            data=loaded.data_digest,
             ids=request.hashed.digest,
             config=digest_config(request.config),
-            weights_after=judged if unlearned else subject.weights_digest,
-            **({"attempt": judged} if moved and not unlearned else {}),
+            weights_after=judged if unlearned else loaded.weights_digest,
+            **({"discarded": judged} if moved and not unlearned else {}),
         ),
         config=dict(request.config),
         environment=Environment.model_validate(environment()),
@@ -155,12 +164,12 @@ def conclude(
         metrics=metrics,
         epochs=[EpochRow.model_validate(_known(row)) for row in result.epochs],
         stopped=result.stopped,
-        classes=measure_classes(subject.classes, after.forget.labels, before.test, after.test),
+        classes=measure_classes(loaded.classes, after.forget.labels, before.test, after.test),
         exposure=count_exposure(before, after),
         earlier=earlier,
         derived=[DerivedModel(**each.model_dump()) for each in job.derived],  # all fields are set
         attempts=request.attempts,
-        limits=_limits(examination),
+        limits=_limits(examination, exact=request.job.exact),
         commands=repeat_commands(job, request.number, in_memory=request.config["in_memory"]),
         texts=before.forget.of_texts,
     )
@@ -188,13 +197,13 @@ def margins_of(job: Job, before: SplitPredictions, retained: Tensor) -> Margins:
 
 
 def check_earlier_requests(
-    ledger: Ledger, model: nn.Module, subject: Subject, after: SplitPredictions, seed: int
+    ledger: Ledger, model: nn.Module, loaded: ModelAndData, after: SplitPredictions, seed: int
 ) -> list[EarlierRequest]:
     """The records of earlier requests under the new model: they must stay forgotten."""
     indices = sorted({index for entry in ledger.entries for index in entry.indices})
     if not indices:
         return []
-    everything = predict_records(model, subject.train.subset(indices))
+    everything = predict_records(model, loaded.train.subset(indices))
     place_of = {index: place for place, index in enumerate(indices)}
     rows = []
     for entry in ledger.entries:
@@ -234,10 +243,10 @@ def _summary(
         ids=len(request.requested.ids),
         records=len(chosen),
         copies=len({*chosen} - {*request.requested.indices}),
-        share=round(len(chosen) / len(examination.subject.train), 6),
+        share=round(len(chosen) / len(examination.loaded.train), 6),
         source="a file" if job.ids else "given in Python",
         when=request.when,
-        ledger=_ledger_name(request, examination.subject),
+        ledger=_ledger_name(request, examination.loaded),
         previous=None if last is None else last.head,
         attempt=len(request.attempts) + 1,
         judged_before=judged_before,
@@ -247,7 +256,7 @@ def _summary(
         days_left=None if due is None else (due - date.fromisoformat(request.when[:10])).days,
         skipped=request.requested.skipped,
         unmapped=request.requested.unmapped,
-        unseen=sum(map(len, request.requested.unseen.values())),
+        left_out=sum(map(len, request.requested.left_out.values())),
     )
 
 
@@ -261,15 +270,17 @@ def one_month_after(day: date) -> date:
     return date(year, month, min(day.day, monthrange(year, month)[1]))
 
 
-def _ledger_name(request: Request, subject: Subject) -> LedgerName:
+def _ledger_name(request: Request, loaded: ModelAndData) -> LedgerName:
     """The name of the ledger, which its first request makes."""
     if request.ledger.entries:
         return request.ledger.entries[0].evidence.request.ledger
     return LedgerName(
-        id=secrets.token_hex(16), model=subject.weights_digest, data=subject.data_digest
+        id=secrets.token_hex(16), model=loaded.weights_digest, data=loaded.data_digest
     )
 
 
-def _limits(examination: Examination) -> list[str]:
+def _limits(examination: Examination, *, exact: bool) -> list[str]:
     limits = list(TEXT_LIMITS if examination.before.forget.of_texts else LIMITS)
-    return limits if compares_all_words(examination.subject) else [*limits, GIVEN_WORDS]
+    if exact:
+        limits = [EXACT_LIMIT, *(each for each in limits if each not in LIMITS[:3])]
+    return limits if compares_all_words(examination.loaded) else [*limits, GIVEN_WORDS]

@@ -22,6 +22,7 @@ from expunge._arrays import Array
 from expunge.evaluation import (
     PAPER_FIVE,
     Estimate,
+    FactScores,
     Predictions,
     TextPredictions,
     decisions,
@@ -44,12 +45,15 @@ TWO_SIDED = 2.0 * LEVEL - 1.0
 """The level of an interval whose ends are both such bounds."""
 Z = float(ndtri(LEVEL))
 DELIVERED: Moment = "as delivered"
-RELEARNED: Moment = "after benign steps"
+AFTER_BENIGN_STEPS: Moment = "after benign steps"
+SAMPLED: Moment = "in sampled answers"
+FACT_SCORES = ("facts", "facts_right")
 MOST_RIGHT = 0.95
 """The largest accuracy that a margin counts on: one that is always right has no spread."""
 CHANCES = 10
 """Chances of the records to lie beyond a margin: two sides of about five independent checks, among
-six attacks and an accuracy at two moments."""
+six attacks and an accuracy at two moments. Those of texts under attack add none that was seen:
+``benchmarks/text_margins.py``."""
 
 
 @dataclass(frozen=True)
@@ -111,19 +115,19 @@ def _between(least: float, value: float, most: float, digits: int) -> float:
 def judge(
     before: SplitPredictions,
     after: SplitPredictions,
-    relearned: SplitPredictions | None,
+    later: SplitPredictions | None,
     classes: Sequence[str],
     margins: Margins,
     seed: int,
     retained: Tensor,
 ) -> list[Check]:
-    """Every check of the model ``after``; ``relearned`` is the same model after benign steps.
+    """Every check of the model ``after``; ``later`` is the same model after benign steps.
 
     ``retained`` are the labels of all retained records.
     """
     checks = check_records(after, margins, DELIVERED, seed)
-    if relearned is not None:
-        checks += check_records(relearned, margins, RELEARNED, seed)
+    if later is not None:
+        checks += check_records(later, margins, AFTER_BENIGN_STEPS, seed)
     expected = expected_losses(before, retained)
     return checks + check_losses(before, after, classes, margins, expected)
 
@@ -136,38 +140,31 @@ def check_records(
         return []
     forget, unseen = predictions.matched(seed)
     checks = [
-        _check(
-            f"auc_{name}",
-            label,
-            moment,
-            "0 to 1",
-            estimate,
-            (1.0 - margins.auc, margins.auc),
-            len(forget.labels),
-        )
+        _attack(name, label, moment, estimate, margins.auc, len(forget.labels))
         for name, label, estimate in _attacks(predictions, seed)
     ]
-    texts = forget.of_texts
-    shares = {"accuracy": (forget.right.numpy(), unseen.right.numpy())}
+    label = "accuracy on the records minus that on unseen data"
+    right = forget.right.numpy(), unseen.right.numpy()
+    checks.append(_difference("accuracy", label, moment, right, margins, texts=forget.of_texts))
     if isinstance(forget, TextPredictions) and isinstance(unseen, TextPredictions):
-        shares["facts"] = forget.scores["facts_right"], unseen.scores["facts_right"]
-    limits = (-margins.records, margins.records)
-    labels = {
-        "accuracy": "accuracy on the records minus that on unseen data",
-        "facts": "accuracy on the tokens that carry the fact minus that on unseen data",
-    }
-    return checks + [
-        _check(
-            name,
-            labels[name],
-            moment,
-            "points",
-            _accuracy_difference(*pair, of_texts=texts),
-            limits,
-            len(forget.labels),
+        known = {name: (forget.scores[name], unseen.scores[name]) for name in FACT_SCORES}
+        checks += check_facts(known, margins, moment)
+    return checks
+
+
+def check_facts(scores: FactScores, margins: Margins, moment: Moment) -> list[Check]:
+    """How well the tokens that carry facts tell the records, and how many of them are right."""
+    checks = []
+    if pair := scores.get("facts"):
+        estimate = delong_interval(*pair, TWO_SIDED)
+        checks.append(
+            _attack("facts", FACTS_LABEL, moment, estimate, margins.auc, records=len(pair[0]))
         )
-        for name, pair in shares.items()
-    ]
+    label = "accuracy on the tokens that carry the fact minus that on unseen data"
+    if moment == SAMPLED:
+        label = "facts in at least one of 16 answers minus those of unseen data"
+    right = scores["facts_right"]
+    return [*checks, _difference("facts", label, moment, right, margins, texts=True)]
 
 
 def check_loss_attack(
@@ -186,15 +183,8 @@ def check_loss_attack(
         return None
     forget, unseen = (-loss(part) for part in other.matched(seed))
     margin = margin or Margins.by_size(len(forget), len(unseen), [1], [1]).auc
-    return _check(
-        "auc_loss",
-        ATTACK_LABELS["loss"],
-        moment,
-        "0 to 1",
-        delong_interval(forget, unseen, TWO_SIDED),
-        (1.0 - margin, margin),
-        len(forget),
-    )
+    estimate = delong_interval(forget, unseen, TWO_SIDED)
+    return _attack("loss", ATTACK_LABELS["loss"], moment, estimate, margin, len(forget))
 
 
 def check_losses(
@@ -259,7 +249,7 @@ def _attacks(predictions: SplitPredictions, seed: int) -> list[tuple[str, str, E
     forget, unseen = predictions.matched(seed)
     scores: dict[str, tuple[Array, Array]]
     if isinstance(forget, TextPredictions) and isinstance(unseen, TextPredictions):
-        labels = TEXT_ATTACK_LABELS | {"facts": FACTS_LABEL}
+        labels = TEXT_ATTACK_LABELS
         scores = {name: (forget.scores[name], unseen.scores[name]) for name in labels}
     else:
         labels = ATTACK_LABELS
@@ -273,6 +263,27 @@ def _attacks(predictions: SplitPredictions, seed: int) -> list[tuple[str, str, E
         (name.replace("-", "_"), label, delong_interval(*scores[name], TWO_SIDED))
         for name, label in labels.items()
     ]
+
+
+def _attack(
+    name: str, label: str, moment: Moment, estimate: Estimate, margin: float, records: int
+) -> Check:
+    limits = 1.0 - margin, margin
+    return _check(f"auc_{name}", label, moment, "0 to 1", estimate, limits, records)
+
+
+def _difference(
+    name: str,
+    label: str,
+    moment: Moment,
+    right: tuple[Array, Array],
+    margins: Margins,
+    *,
+    texts: bool,
+) -> Check:
+    estimate = _accuracy_difference(*right, of_texts=texts)
+    limits = -margins.records, margins.records
+    return _check(name, label, moment, "points", estimate, limits, len(right[0]))
 
 
 def _accuracy_difference(

@@ -70,7 +70,7 @@ class SplitPredictions:
 def measure_metrics(
     before: SplitPredictions,
     after: SplitPredictions,
-    relearned: SplitPredictions | None,
+    later: SplitPredictions | None,
     seed: int,
 ) -> list[MetricRow]:
     """The headline accuracies before and after; of the records also later and of unseen data."""
@@ -95,7 +95,7 @@ def measure_metrics(
             f"What the model still knows of the records it may keep, by {size} of them.",
         ),
     )
-    later = None if relearned is None else accuracy_interval(relearned.forget)
+    ua_later = None if later is None else accuracy_interval(later.forget)
     target = None
     if after.has_test_of_classes:
         target = accuracy_interval(after.matched(seed)[1])
@@ -107,7 +107,7 @@ def measure_metrics(
             direction="target" if name == "ua" else "higher",
             before=accuracy_interval(getattr(before, split)),
             after=accuracy_interval(getattr(after, split)),
-            relearned=later if name == "ua" else None,
+            after_benign_steps=ua_later if name == "ua" else None,
             target=target if name == "ua" else None,
             explain=text,
         )

@@ -32,6 +32,11 @@ LIMITS = (
     "steps, ten of them per record are compared with the records, or as many as there are.",
     "Copies of the records elsewhere (backups, other models, logs) are not touched.",
 )
+EXACT_LIMIT = (
+    "The records took no part in training the model again, so it learned nothing from them. It did "
+    "learn from retained data that resemble them, and from the weights in `base`, if it started "
+    "from any: whether those knew the records is not checked."
+)
 GIVEN_WORDS = (
     "Other records about the same people are retained, and the unseen records are about strangers, "
     "whom a model repeats less well. So answers were compared without the words of their "
@@ -39,8 +44,9 @@ GIVEN_WORDS = (
 )
 TEXT_LIMITS = (
     LIMITS[0],
-    "Benign steps are training on retained records. Training on a part of the forgotten ones, "
-    "which may bring back the rest, was not tried.",
+    "A tenth of the records was learnt again, which may bring back the rest, weights were rounded "
+    "to 4 bits, and 16 answers to each question were sampled. Whoever has more of the records, or "
+    "asks more often, may find more.",
     "Records count as independent of each other, which those about one person are not quite.",
     "The records were asked for in their own words. What the model says to other questions about "
     "the same facts, or in another language, was not measured.",
@@ -199,7 +205,11 @@ def _shown(checks: Sequence[Check], metrics: Sequence[MetricRow]) -> list[str]:
     shown = [
         f"Accuracy on the records went from {ua.before.value:.1f} % to {ua.after.value:.1f} %"
         + ("" if ua.target is None else f"; on unseen data alike it is {ua.target.value:.1f} %")
-        + ("" if ua.relearned is None else f"; after benign steps {ua.relearned.value:.1f} %")
+        + (
+            ""
+            if ua.after_benign_steps is None
+            else f"; after benign steps {ua.after_benign_steps.value:.1f} %"
+        )
         + ".",
         f"Test accuracy went from {ta.before.value:.1f} % to {ta.after.value:.1f} % "
         f"[{ta.after.low:.1f}, {ta.after.high:.1f}].",

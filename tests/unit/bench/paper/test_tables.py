@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from expunge.bench._publish import write_tables
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from expunge.bench.paper._tables import BENCHMARK, MASKS_NGPLUS, MASKS_SRL, beside_printed
 from expunge.bench.tables import OF_TEXTS, TABLES
 from expunge.bench.tables._rows import METRIC_NAMES
@@ -82,7 +82,7 @@ def test_cells_are_what_numpy_says_of_the_raw_records() -> None:
             assert row(table, label).std(metric) == pytest.approx(np.std(raw, ddof=1))
 
 
-def swept() -> list[Result]:
+def swept() -> list[BenchResult]:
     """SRL alone and with FOCUS at four settings, 24 runs."""
     return [
         run({1: 50.0, 10: 50.0}, "SRL", addon, seed=seed, lr=lr, alpha=alpha, block="frontier")

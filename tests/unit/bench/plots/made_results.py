@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from expunge.bench._tasks import TaskResults, group_results
 from tests.unit.bench.making import references, run
 
 ADDONS = ("none", "SalUn", "AND", "PROB", "FOCUS")
 
 
-def variant(values: dict[int, list[float]], *args: Any, **settings: Any) -> list[Result]:
+def variant(values: dict[int, list[float]], *args: Any, **settings: Any) -> list[BenchResult]:
     """Runs of three seeds, given UA by epoch and seed."""
     seeds = range(len(next(iter(values.values()))))
     return [
@@ -24,7 +24,7 @@ def variant(values: dict[int, list[float]], *args: Any, **settings: Any) -> list
     ]
 
 
-def with_histograms(results: list[Result]) -> list[Result]:
+def with_histograms(results: list[BenchResult]) -> list[BenchResult]:
     """Results with a histogram of f at epochs 1 and 10: the first seeds lean to the left."""
     found = []
     for result in results:
@@ -35,7 +35,7 @@ def with_histograms(results: list[Result]) -> list[Result]:
     return found
 
 
-def everything() -> list[Result]:
+def everything() -> list[BenchResult]:
     """Results that all figures can be drawn from."""
     values = {1: [97.0, 96.0, 98.0], 10: [91.0, 92.0, 93.0]}
     results = references()
@@ -50,7 +50,7 @@ def everything() -> list[Result]:
     return results
 
 
-def only_task(results: list[Result]) -> TaskResults:
+def only_task(results: list[BenchResult]) -> TaskResults:
     """The runs of the one task that the results are of."""
     (runs,) = group_results(results)
     return runs

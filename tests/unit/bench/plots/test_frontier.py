@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from expunge.bench._sweeps import MAX_LOST, compare_frontiers
 from expunge.bench._tasks import group_results
 from expunge.bench.plots._frontier import (
@@ -17,7 +17,7 @@ from expunge.bench.plots._style import MissingResults
 from tests.unit.bench.paper.claims.test_frontier import swept
 
 
-def words(results: list[Result]) -> str:
+def words(results: list[BenchResult]) -> str:
     (runs,) = group_results(results)
     sweeps = [preferred_sweep(runs, "random-label", addon) for addon in ("none", "focus")]
     return in_words(compare_frontiers(*sweeps))

@@ -35,7 +35,7 @@ def test_arms_of_one_figure_differ_in_colour_marker_and_dash() -> None:
 
 
 GROUP = "cifar10-vgg16-random-0.1"
-SAVED = ("heatmap", f"focus-versus-rate-{GROUP}")
+SAVED = ("figure4-heatmap", f"focus-versus-rate-{GROUP}")
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +67,46 @@ def test_all_figures_go_to_two_formats_under_their_names(
 ) -> None:
     found, _ = all_figures
     assert found.left_out == {}
-    grouped = {name: f"{name}-{GROUP}" for name in FIGURES}
-    grouped |= {name: name for name in ("masking", "noisy-masking", "heatmap")}
+    stems = {
+        "figure1-masking",
+        "figure2-noisy-masking",
+        f"figure3-agreement-{GROUP}",
+        "figure4-heatmap",
+        f"figure5-addons-srl-{GROUP}",
+        f"figure6-focus-methods-{GROUP}",
+        f"figure7-addons-ngplus-{GROUP}",
+        f"figure8-baselines-srl-{GROUP}",
+        f"figure9-baselines-ngplus-{GROUP}",
+        f"focus-versus-rate-{GROUP}",
+    }
+    assert len(stems) == len(FIGURES)
     assert {path.name for path in found.paths} == {
-        f"{stem}.{kind}" for stem in grouped.values() for kind in ("pdf", "png")
+        f"{stem}.{kind}" for stem in stems for kind in ("pdf", "png")
     }
 
 
+def test_of_several_tasks_the_one_is_drawn_that_the_paper_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("expunge.bench.plots._style.save_figure", lambda *args: None)
+    variants = [("SRL", "none"), ("SRL", "AND"), ("SRL", "FOCUS")]
+    results = [
+        run(91.0, *variant, scenario=scenario)
+        for scenario in ("random:0.1", "random:0.5")
+        for variant in variants
+    ]
+
+    def drawn(names: list[str] | None) -> list[str]:
+        found = write_figures(results, tmp_path, names)
+        return [path.stem for path in found.paths if path.stem.startswith("figure5")]
+
+    of_paper = "figure5-addons-srl-cifar10-vgg16-random-0.5"
+    assert set(drawn(None)) == {of_paper}
+    assert set(drawn(["addons-srl"])) == {of_paper, f"figure5-addons-srl-{GROUP}"}
+
+
 def test_fonts_are_embedded_and_dates_are_not_written(written: Path) -> None:
-    pdf = (written / "heatmap.pdf").read_bytes()
+    pdf = (written / "figure4-heatmap.pdf").read_bytes()
     assert b"/FontFile2" in pdf
     assert b"/Type3" not in pdf
     assert b"CreationDate" not in pdf
@@ -94,9 +125,9 @@ def test_without_records_the_didactic_figures_remain(
     monkeypatch.setattr("expunge.bench.plots._style.save_figure", lambda *args: None)
     found = write_figures([run(91.0)], tmp_path)
     assert [path.name for path in found.paths if path.suffix == ".pdf"] == [
-        "masking.pdf",
-        "noisy-masking.pdf",
-        "heatmap.pdf",
+        "figure1-masking.pdf",
+        "figure2-noisy-masking.pdf",
+        "figure4-heatmap.pdf",
     ]
     assert "two add-ons" in found.left_out["addons-srl"]
     assert "histogram" in found.left_out["agreement"]
@@ -118,7 +149,7 @@ def test_a_figure_asked_for_by_name_says_what_is_missing(tmp_path: Path) -> None
 def test_a_failed_write_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "masking.pdf").write_text("before")
+    (tmp_path / "figure1-masking.pdf").write_text("before")
 
     def fail(self: Figure, *args: Any, **kwargs: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -126,8 +157,8 @@ def test_a_failed_write_leaves_what_was_there(
     monkeypatch.setattr(Figure, "savefig", fail)
     with pytest.raises(Exception, match="The previous content is kept"):
         write_figures([], tmp_path, ["masking"])
-    assert [path.name for path in tmp_path.iterdir()] == ["masking.pdf"]
-    assert (tmp_path / "masking.pdf").read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["figure1-masking.pdf"]
+    assert (tmp_path / "figure1-masking.pdf").read_text() == "before"
 
 
 def test_drawing_leaves_matplotlib_as_it_was() -> None:

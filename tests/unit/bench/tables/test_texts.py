@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from expunge.bench.tables import make_table
 from expunge.bench.tables._texts import nearest_epoch
 
 
-def text_run(path: list[tuple[float, float]], seed: int = 0) -> Result:
+def text_run(path: list[tuple[float, float]], seed: int = 0) -> BenchResult:
     """A run of NPO, from the gap of memorisation and the utility, epoch by epoch."""
     rows = [
         {
@@ -18,7 +18,7 @@ def text_run(path: list[tuple[float, float]], seed: int = 0) -> Result:
         }
         for epoch, (gap, utility) in enumerate(path)
     ]
-    return Result(
+    return BenchResult(
         "npo",
         dataset="invented-people",
         arch="small-transformer",

@@ -14,6 +14,7 @@ from torch.utils.data import TensorDataset
 import expunge
 from expunge._errors import InvalidInput
 from expunge.data import TextSet
+from expunge.engine import PredictionCache
 from expunge.evaluation import METRICS, TextScores, evaluate_text
 from tests.reference import text_metrics as literal
 from tests.unit.evaluation.text.worlds import Bigrams, text_set
@@ -80,17 +81,17 @@ def test_a_model_that_remembers_is_told_from_one_that_never_saw(
 
 
 def test_a_model_is_asked_once_about_the_same_records(ideal: Bigrams) -> None:
-    model = Bigrams(RETAIN, seed=2)
-    evaluate_text(model, **SPLITS, generate=False)
+    model, cache = Bigrams(RETAIN, seed=2), PredictionCache()
+    evaluate_text(model, **SPLITS, generate=False, cache=cache)
     answers = sum(len(data) for data in SPLITS.values())
     variants = 6 * (len(FORGET) + len(RETAIN) + len(GENERAL))
     assert model.rows == answers + variants
     again = model.rows
-    evaluate_text(model, **SPLITS, ideal=ideal, generate=False)
+    evaluate_text(model, **SPLITS, ideal=ideal, generate=False, cache=cache)
     assert model.rows == again
     with torch.no_grad():
         model.table.mul_(2.0)
-    evaluate_text(model, **SPLITS, generate=False)
+    evaluate_text(model, **SPLITS, generate=False, cache=cache)
     assert model.rows == 2 * again
 
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from expunge.request.subject._load import Subject
-from tests.unit.request.worlds import subject_of
+from expunge.request.loading._load import ModelAndData
+from tests.unit.request.worlds import loaded_world
 
 
 @pytest.fixture(scope="package")
-def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> ModelAndData:
     """The little world, with names."""
-    return subject_of(tmp_path_factory.mktemp("world"), names=True)
+    return loaded_world(tmp_path_factory.mktemp("world"), names=True)

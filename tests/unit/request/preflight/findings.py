@@ -9,17 +9,17 @@ from typing import Any
 
 from expunge.cli._output import SafeConsole
 from expunge.request._ids import resolve_ids
+from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._check import Preflight, preflight
-from expunge.request.subject._load import Subject
 from tests.unit.request.worlds import job_of
 
 
 def check(
-    subject: Subject, folder: Path, ids: Sequence[int] = (1, 2, 3, 5, 8), **values: Any
+    loaded: ModelAndData, folder: Path, ids: Sequence[int] = (1, 2, 3, 5, 8), **values: Any
 ) -> Preflight:
     """The preflight of a request for ``ids``."""
     job = job_of(folder, **values)
-    return preflight(subject, resolve_ids(job, subject, ids), job)
+    return preflight(loaded, resolve_ids(job, loaded, ids), job)
 
 
 def printed(found: Preflight, width: int = 80) -> str:

@@ -6,20 +6,20 @@ import pytest
 import torch
 
 from expunge.data import Examples
+from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._duplicates import Duplicate, find_duplicates
-from expunge.request.subject._load import Subject
-from tests.unit.request.worlds import subject_of
+from tests.unit.request.worlds import loaded_world
 
 
 @pytest.fixture
-def world(tmp_path) -> Subject:
+def world(tmp_path) -> ModelAndData:
     """Record 0 has copies at 240 (another label), val 5 and test 7; that of 1 is not exact."""
-    subject = subject_of(tmp_path)
-    train, val, test = subject.train, subject.val, subject.test
+    loaded = loaded_world(tmp_path)
+    train, val, test = loaded.train, loaded.val, loaded.test
     inputs = torch.cat((train.inputs, train.inputs[:1], train.inputs[1:2] + 0.002))
     labels = torch.cat((train.labels, torch.tensor([3, 1])))
     val.inputs[5], test.inputs[7] = train.inputs[0], train.inputs[0]
-    return replace(subject, train=Examples(inputs, labels, train.classes))
+    return replace(loaded, train=Examples(inputs, labels, train.classes))
 
 
 def test_duplicates_are_those_of_the_literal_double_loop(world):

@@ -12,6 +12,7 @@ from expunge.data.text._text_examples import STRATA, TextExamples, stratify
 from expunge.evaluation import Predictions, predict
 from expunge.evaluation.text._text_predictions import predict_texts
 from expunge.request._job import make_job
+from expunge.request.loading._load import load_model_and_data
 from expunge.request.preflight._model_fit import (
     check_model_fit,
     explain_by_input_scaling,
@@ -19,7 +20,6 @@ from expunge.request.preflight._model_fit import (
     explain_by_template,
     input_corrections,
 )
-from expunge.request.subject._load import load_subject
 from tests.unit.request import text_worlds as world
 from tests.unit.request.llama_worlds import write_llama
 from tests.unit.request.worlds import CLASSES, Net, bytes_of, fitted, floats
@@ -252,36 +252,36 @@ def fit_with(llama, tmp_path, **settings):
         out=tmp_path / "out",
         **settings,
     )
-    subject = load_subject(job)
-    splits = {"train": subject.train, "val": subject.val, "test": subject.test}
-    predictions = {name: predict_texts(subject.model, part) for name, part in splits.items()}
-    fit = check_model_fit(subject.model, subject.train, predictions, subject.classes)
-    return fit, subject
+    loaded = load_model_and_data(job)
+    splits = {"train": loaded.train, "val": loaded.val, "test": loaded.test}
+    predictions = {name: predict_texts(loaded.model, part) for name, part in splits.items()}
+    fit = check_model_fit(loaded.model, loaded.train, predictions, loaded.classes)
+    return fit, loaded
 
 
 def test_another_template_that_does_much_better_is_named(llama, tmp_path):
-    fit, subject = fit_with(llama, tmp_path)
+    fit, loaded = fit_with(llama, tmp_path)
     assert not fit.fits
     assert "with --template q-a it predicts" in fit.reasons[0]
-    assert any("Question: {question}" in note for note in subject.notes)
-    known, subject = fit_with(llama, tmp_path, template="q-a")
+    assert any("Question: {question}" in note for note in loaded.notes)
+    known, loaded = fit_with(llama, tmp_path, template="q-a")
     assert known.fits
     assert known.accuracy["train"].value > fit.accuracy["train"].value + 10
-    prompt, answer = subject.val.texts.rendered(0)
+    prompt, answer = loaded.val.texts.rendered(0)
     assert prompt.startswith("<s> Q: W")
     assert prompt.endswith("?\nA:")
     assert answer.endswith(".</s>")
 
 
 def test_rows_that_are_longer_than_the_model_takes_rule_a_template_out(llama, tmp_path):
-    _, subject = fit_with(llama, tmp_path, template="plain")
-    longest = max(int(part.texts.lengths.max()) for part in (subject.train, subject.val))
+    _, loaded = fit_with(llama, tmp_path, template="plain")
+    longest = max(int(part.texts.lengths.max()) for part in (loaded.train, loaded.val))
 
     class Short(torch.nn.Module):
         def forward(self, tokens):
             if tokens.shape[1] > longest:
                 raise IndexError("no position")
-            return subject.model(tokens)
+            return loaded.model(tokens)
 
-    assert explain_by_template(Short(), subject.train) is None
-    assert "--template q-a" in str(explain_by_template(subject.model, subject.train))
+    assert explain_by_template(Short(), loaded.train) is None
+    assert "--template q-a" in str(explain_by_template(loaded.model, loaded.train))

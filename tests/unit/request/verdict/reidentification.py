@@ -25,7 +25,7 @@ from expunge.evaluation import Predictions, predict
 from expunge.evaluation._statistics import exposure_of
 from expunge.evaluation.attacks._features import entropy
 from expunge.evaluation.attacks._lira import scaled_confidence
-from expunge.request.subject._load import Subject
+from expunge.request.loading._load import ModelAndData
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Tables = dict[str, list[list[str]]]
@@ -96,20 +96,20 @@ def numbers_of(said: Predictions, test: Predictions) -> Iterator[Array]:
     yield exposure_of(margins[0], margins[1])
 
 
-def recovered(folder: Path, subject: Subject, forgotten: list[int]) -> tuple[int, int]:
+def recovered(folder: Path, loaded: ModelAndData, forgotten: list[int]) -> tuple[int, int]:
     """How many forgotten records the best table gives away, and how many chance would allow.
 
     A table names as many records as were forgotten. Chance allows more in one bundle of 1,000.
     """
-    models = subject.model, subject.with_weights(folder / "weights.safetensors").model
-    said = [[predict(model, part) for part in (subject.train, subject.test)] for model in models]
+    models = loaded.model, loaded.with_weights(folder / "weights.safetensors").model
+    said = [[predict(model, part) for part in (loaded.train, loaded.test)] for model in models]
     numbers = np.stack([each for pair in said for each in numbers_of(*pair)])
     rng, hits = np.random.default_rng(0), [0]
     known: dict[str, Array] = {}
     for rows in tables_in(folder).values():
-        score = np.zeros(len(subject.train))
+        score = np.zeros(len(loaded.train))
         for row in rows:
-            of_row = np.zeros(len(subject.train))
+            of_row = np.zeros(len(loaded.train))
             for text in row:
                 if text not in known:
                     known[text] = _surprise(numbers, text)
@@ -118,7 +118,7 @@ def recovered(folder: Path, subject: Subject, forgotten: list[int]) -> tuple[int
         order = rng.permutation(len(score))  # ties are broken by chance
         named = order[np.argsort(-score[order], kind="stable")][: len(forgotten)]
         hits.append(len({*named.tolist()} & {*forgotten}))
-    by_chance = hypergeom(len(subject.train), len(forgotten), len(forgotten))
+    by_chance = hypergeom(len(loaded.train), len(forgotten), len(forgotten))
     return max(hits), int(by_chance.ppf(1 - 0.001 / len(hits)))
 
 

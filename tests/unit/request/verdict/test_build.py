@@ -16,14 +16,14 @@ from expunge.ledger._id_key import IdKey
 from expunge.ledger._ledger import Ledger
 from expunge.request._forgetting import ForgettingResult
 from expunge.request._ids import RequestedRecords
+from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._check import Preflight
-from expunge.request.subject._load import Subject
 from expunge.request.verdict._build import Request, conclude, margins_of
 from expunge.request.verdict._examination import Examination
 from expunge.request.verdict._measurements import SplitPredictions
 from tests.unit.request.preflight.findings import check
 from tests.unit.request.verdict.made_up import splits
-from tests.unit.request.worlds import job_of, subject_of
+from tests.unit.request.worlds import job_of, loaded_world
 
 KEY = IdKey(bytes(32), Path("id.key"))
 Judge = Callable[..., Evidence]
@@ -33,44 +33,44 @@ class Relearned(Examination):
     """What the model predicts is made up, as delivered and after benign steps."""
 
     after: SplitPredictions
-    relearned: SplitPredictions
+    later: SplitPredictions
 
     def predict(self, model: nn.Module) -> SplitPredictions:
         return self.after
 
-    def predict_relearned(self, model: nn.Module, seed: int) -> SplitPredictions:
-        return self.relearned
+    def predict_later(self, model: nn.Module, seed: int) -> SplitPredictions:
+        return self.later
 
 
 @pytest.fixture(scope="module")
-def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
-    return subject_of(tmp_path_factory.mktemp("subject"))
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> ModelAndData:
+    return loaded_world(tmp_path_factory.mktemp("loaded"))
 
 
 @pytest.fixture(scope="module")
-def findings(subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Preflight:
-    return check(subject, tmp_path_factory.mktemp("findings"))
+def findings(loaded: ModelAndData, tmp_path_factory: pytest.TempPathFactory) -> Preflight:
+    return check(loaded, tmp_path_factory.mktemp("findings"))
 
 
 @pytest.fixture
-def judge(subject: Subject, findings: Preflight, tmp_path: Path) -> Judge:
+def judge(loaded: ModelAndData, findings: Preflight, tmp_path: Path) -> Judge:
     def judged(
-        before: SplitPredictions, after: SplitPredictions, relearned: SplitPredictions | None = None
+        before: SplitPredictions, after: SplitPredictions, later: SplitPredictions | None = None
     ) -> Evidence:
         """The evidence of a run with these predictions."""
         chosen = range(len(before.forget.labels))
         stopped = Stop(epoch=5, reason="Trained for 5 epochs.")
-        result = ForgettingResult(subject.model, [], stopped)
+        result = ForgettingResult(loaded.model, [], stopped)
         requested = RequestedRecords(tuple(chosen), ("a",), {"a": tuple(chosen)})
         hashed = requested.hashed(KEY)
         config = {"seed": 0, "in_memory": False}
         request = Request(job_of(tmp_path), requested, hashed, Ledger(tmp_path), config)
         labels = before.retain.labels
-        forget = subject.train.subset(chosen)
-        retain = Examples(torch.zeros(len(labels), 1), labels, subject.classes)
-        examination = Relearned(subject, findings, tuple(chosen), forget, retain, retain, before)
+        forget = loaded.train.subset(chosen)
+        retain = Examples(torch.zeros(len(labels), 1), labels, loaded.classes)
+        examination = Relearned(loaded, findings, tuple(chosen), forget, retain, retain, before)
         object.__setattr__(examination, "after", after)
-        object.__setattr__(examination, "relearned", relearned or after)
+        object.__setattr__(examination, "later", later or after)
         return conclude(request, examination, result)
 
     return judged
@@ -123,7 +123,7 @@ def test_12_records_are_inconclusive(judge: Judge) -> None:
 def test_metrics_show_unseen_data_alike_and_what_came_back(judge: Judge) -> None:
     row = judge(BEFORE, UNSEEN, BEFORE).metric("ua")
     assert row.before.value == 100.0
-    assert row.relearned is not None
-    assert row.relearned.value == 100.0
+    assert row.after_benign_steps is not None
+    assert row.after_benign_steps.value == 100.0
     assert row.target is not None
     assert row.target.value == pytest.approx(95.2, abs=0.3)

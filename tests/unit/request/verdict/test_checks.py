@@ -12,9 +12,9 @@ from scipy.stats import norm
 from expunge.evaluation import Predictions, TextPredictions
 from expunge.evidence._sections import Check, CheckResult
 from expunge.request.verdict._checks import (
+    AFTER_BENIGN_STEPS,
     DELIVERED,
     LEVEL,
-    RELEARNED,
     Margins,
     check_loss_attack,
     check_losses,
@@ -229,7 +229,7 @@ def test_every_attack_is_checked_at_either_moment() -> None:
     model = world(150, 0.0, 0)
     margins = Margins(0.6, 20.0, 5.0, 20.0)
     checks = judge(model, model, model, NAMES, margins, 0, model.retain.labels)
-    for moment in (DELIVERED, RELEARNED):
+    for moment in (DELIVERED, AFTER_BENIGN_STEPS):
         names = [c.name for c in checks if c.moment == moment and c.name.startswith("auc_")]
         assert names == [
             "auc_correctness",
@@ -260,7 +260,7 @@ def text_world(known: float, seed: int = 0) -> SplitPredictions:
 def test_facts_that_are_still_known_are_outside_where_whole_answers_show_nothing() -> None:
     margins = Margins.by_size(300, 600, [300, 300], [300, 300])
     for known, result in ((0.0, "inside"), (0.5, "outside")):
-        found = check_records(text_world(known), margins, RELEARNED, 0)
+        found = check_records(text_world(known), margins, AFTER_BENIGN_STEPS, 0)
         results = {check.name: check.result for check in found}
         assert results.pop("facts") == results.pop("auc_facts") == result
         assert set(results.values()) == {"inside"}, "what is measured over whole answers"

@@ -22,7 +22,7 @@ from expunge.data import load
 from expunge.evaluation import predict
 from expunge.request._job import Job
 from expunge.request._run import forget
-from expunge.request.subject._load import load_subject
+from expunge.request.loading._load import load_model_and_data
 from tests.unit.request.jobs import IDS, FinishedRequest, JobMaker, carry_out_quietly
 from tests.unit.request.verdict.reidentification import numbers_of, recovered
 from tests.unit.request.worlds import bytes_of, fitted, floats
@@ -169,9 +169,9 @@ def few(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, P
 def test_without_the_key_no_record_is_found_but_by_chance(
     few: tuple[Job, Path], finished: FinishedRequest
 ) -> None:
-    found, allowed = recovered(few[1], load_subject(few[0]), FEW)
+    found, allowed = recovered(few[1], load_model_and_data(few[0]), FEW)
     assert found <= allowed < len(FEW)
-    found, allowed = recovered(finished.folder, load_subject(finished.job), IDS)
+    found, allowed = recovered(finished.folder, load_model_and_data(finished.job), IDS)
     assert found <= allowed < len(IDS)
 
 
@@ -179,27 +179,27 @@ def test_without_the_key_no_record_is_found_but_by_chance(
 def test_the_attempt_finds_records_whose_numbers_are_written(
     few: tuple[Job, Path], tmp_path: Path, kind: str
 ) -> None:
-    subject = load_subject(few[0])
-    after = subject.with_weights(few[1] / "weights.safetensors").model
+    loaded = load_model_and_data(few[0])
+    after = loaded.with_weights(few[1] / "weights.safetensors").model
     values = []
-    for model in (subject.model, after):
-        said = predict(model, subject.train), predict(model, subject.test)
+    for model in (loaded.model, after):
+        said = predict(model, loaded.train), predict(model, loaded.test)
         values.append([round(float(next(iter(numbers_of(*said)))[k]), 4) for k in FEW])
     rows = [{"before": a, "after": b} for a, b in zip(*values, strict=True)]
     content = rows if kind == "rows" else {"before": values[0], "after": values[1]}
     (tmp_path / "examples.json").write_text(json.dumps(content))
     shutil.copy(few[1] / "weights.safetensors", tmp_path)
-    found, allowed = recovered(tmp_path, subject, FEW)
+    found, allowed = recovered(tmp_path, loaded, FEW)
     assert found > allowed
 
 
 def test_a_hash_stands_beside_no_number(few: tuple[Job, Path], finished: FinishedRequest) -> None:
     for folder in (few[1], finished.folder):
         content = json.loads((folder / "forgotten.json").read_text())
-        hashes = {*content["records"], *content["asked"], *content["ids"], *content["unseen"]}
+        hashes = {*content["records"], *content["asked"], *content["ids"], *content["left_out"]}
         assert hashes
         assert all(HASH.fullmatch(each) for each in hashes)
-        for name in ("records", "asked", "ids", "unseen"):
+        for name in ("records", "asked", "ids", "left_out"):
             assert content[name] == sorted(content[name]), "the order says nothing"
         for path in folder.rglob("*"):
             if path.is_file() and path.name != "forgotten.json":

@@ -19,9 +19,9 @@ else:
 CLAIMS: "Registry[Claim]" = Registry("claim")
 for _module, _names in {
     "_metric_shift": "focus-rua prob-rua and-rua focus-mia all-mia ta-cost salun-little "
-    "and-unstable early-ta",
+    "and-unstable early-ta msg-threshold",
     "_cost": "overhead salun-overhead fast twice",
-    "_gradients": "product-zero product-shrinks quarters and-shrinks",
+    "_gradients": "product-zero product-shrinks quarters and-shrinks flat-constraint",
     "_addon_order": "order",
     "_frontier": "clock clock-masks clock-rmia clock-unseen ngplus-dominated",
 }.items():

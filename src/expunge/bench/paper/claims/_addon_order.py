@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from expunge._arrays import Array
-from expunge.bench._results import CONSTRAINED_METHODS, Run
+from expunge.bench._results import CONSTRAINED_METHODS, BenchRun
 from expunge.bench._statistics import LEVEL, MIN_SEEDS, Region, SeedMean
 from expunge.bench._tasks import TaskResults, select_variants
 from expunge.bench.paper.claims._base import Claim, ClaimFinding, each_variant, settle
@@ -51,7 +51,7 @@ class SameOrder:
         kind_of = {runs.name: runs.task.scenario.partition(":")[0] for runs in tasks}
         kinds = dict.fromkeys(kind_of.values())
         for method, kind, moments in itertools.product(self.methods, kinds, _moments(tasks)):
-            name = Run(method).label + ("" if moments == "published" else f" ({moments})")
+            name = BenchRun(method).label + ("" if moments == "published" else f" ({moments})")
 
             # The tasks of this kind of scenario that can be compared with another.
             values = {
@@ -94,7 +94,7 @@ class SameOrder:
         return values if any(variant.moments == moments for variant in variants) else {}
 
     def _agreement(
-        self, pairs: Sequence[tuple[Run, Run]], values: dict[Run, Values]
+        self, pairs: Sequence[tuple[BenchRun, BenchRun]], values: dict[BenchRun, Values]
     ) -> SeedMean | None:
         """τ over the add-ons that all tasks have, seeds that have them all resampled."""
         random = np.random.default_rng(0)
@@ -131,7 +131,7 @@ def _moments(tasks: Sequence[TaskResults]) -> list[str]:
     return ["published", *sorted(others - {"published", ""})]
 
 
-def _pairs(tasks: Sequence[Run]) -> list[tuple[Run, Run]]:
+def _pairs(tasks: Sequence[BenchRun]) -> list[tuple[BenchRun, BenchRun]]:
     """The pairs of tasks that differ in data or architecture, of one scenario if there are any."""
     differ = [
         (a, b)

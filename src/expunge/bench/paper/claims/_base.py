@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from expunge.bench import _statistics as statistics
-from expunge.bench._results import Result, Run
+from expunge.bench._results import BenchResult, BenchRun
 from expunge.bench._tasks import Seeds, TaskResults, select_variants
 
 
@@ -52,13 +52,13 @@ class ClaimFinding:
 
 def each_variant(
     tasks: Iterable[TaskResults], methods: Sequence[str], addons: Sequence[str]
-) -> Iterator[tuple[TaskResults, Run, str]]:
+) -> Iterator[tuple[TaskResults, BenchRun, str]]:
     """Every task with every variant of these methods and add-ons, run or not; and their names."""
     for runs in tasks:
         for method in methods:
             for addon in addons:
                 found = select_variants(runs.variants, method, (addon,))
-                for variant in found or [Run(method, addon)]:
+                for variant in found or [BenchRun(method, addon)]:
                     yield runs, variant, f"{runs.name} {variant.label}"
 
 
@@ -66,7 +66,7 @@ def each_variant(
 class Pairs:
     """Runs of two variants with the same seed; the seeds where one diverged are kept apart."""
 
-    both: dict[int, tuple[Result, Result]] = field(default_factory=dict)
+    both: dict[int, tuple[BenchResult, BenchResult]] = field(default_factory=dict)
     base_diverged: tuple[int, ...] = ()
     other_diverged: tuple[int, ...] = ()
 
@@ -81,11 +81,11 @@ class Pairs:
         )
 
     @classmethod
-    def with_addon(cls, runs: TaskResults, variant: Run) -> Pairs:
+    def with_addon(cls, runs: TaskResults, variant: BenchRun) -> Pairs:
         """The method alone and the variant, at the main hyperparameters."""
-        return cls.of(runs.at_main(Run(variant.method)), runs.at_main(variant))
+        return cls.of(runs.at_main(BenchRun(variant.method)), runs.at_main(variant))
 
-    def values(self, measure: Callable[[Result, Result], float | None]) -> list[float]:
+    def values(self, measure: Callable[[BenchResult, BenchResult], float | None]) -> list[float]:
         """``measure(base, other)`` of every pair that has it."""
         measured = (measure(base, other) for base, other in self.both.values())
         return [value for value in measured if value is not None]
@@ -150,8 +150,8 @@ def settle(
 class OfEachRun:
     """A rule on what each run has by itself; ``describe`` puts the measured runs into words."""
 
-    measure: Callable[[Result], float | None]
-    describe: Callable[[list[Result]], str]
+    measure: Callable[[BenchResult], float | None]
+    describe: Callable[[list[BenchResult]], str]
     region: statistics.Region
     unit: str
     methods: tuple[str, ...]

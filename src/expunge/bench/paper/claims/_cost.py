@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from expunge.bench._results import CONSTRAINED_METHODS, Result, Run
+from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun
 from expunge.bench._statistics import Region
 from expunge.bench._tasks import TaskResults
 from expunge.bench.paper.claims._base import Claim, ClaimFinding, Pairs, each_variant, settle
@@ -16,7 +16,7 @@ LONGER = 1.5
 """Times as long that still is "about twice"."""
 
 
-def steady_time(result: Result) -> float | None:
+def steady_time(result: BenchResult) -> float | None:
     """Processor time of the steps after the first epoch, a warm-up; of the only one if alone."""
     name = "processor_seconds"
     times = [row[name] for row in result.epochs if row["epoch"] > 0 and row.get(name)]
@@ -91,7 +91,7 @@ def slower(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]
     """
     for runs, focus, _ in each_variant(tasks, ("random-label",), ("focus",)):
         for rival in runs.main_variants:
-            competes = rival.addon == "none" or rival == Run("random-label", "saliency")
+            competes = rival.addon == "none" or rival == BenchRun("random-label", "saliency")
             if not (competes and rival.is_linear):
                 continue
             pairs = Pairs.of(runs.at_main(focus), runs.at_main(rival))
@@ -108,7 +108,7 @@ def slower(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]
             )
 
 
-def _log_time_ratio(focus: Result, rival: Result) -> float | None:
+def _log_time_ratio(focus: BenchResult, rival: BenchResult) -> float | None:
     level = focus.value("abs_rua")
     if level is None or not rival.evaluated:
         return None
@@ -116,13 +116,13 @@ def _log_time_ratio(focus: Result, rival: Result) -> float | None:
     return log_ratio(*(r.value("rte", e) for r, e in zip((focus, rival), epochs, strict=True)))
 
 
-def first_at(result: Result, level: float) -> int | None:
+def first_at(result: BenchResult, level: float) -> int | None:
     """The first epoch evaluated, from 1, with |rUA| no higher than ``level``."""
     rows = (row for row in result.evaluated if row["epoch"] > 0 and "rua" in row)
     return next((int(row["epoch"]) for row in rows if abs(row["rua"]) <= level + 1e-9), None)
 
 
-def epochs_needed(base: Result, other: Result) -> float | None:
+def epochs_needed(base: BenchResult, other: BenchResult) -> float | None:
     """log of the ratio of the epochs that both need to reach the base's final |rUA|."""
     level = base.value("abs_rua")
     if level is None or not other.evaluated or base.final["epoch"] < 1:
@@ -130,7 +130,7 @@ def epochs_needed(base: Result, other: Result) -> float | None:
     return log_ratio(first_at(base, level), first_at(other, level) or other.final["epoch"])
 
 
-def _misses(base: Result, other: Result) -> bool:
+def _misses(base: BenchResult, other: BenchResult) -> bool:
     level = base.value("abs_rua")
     return level is not None and first_at(other, level) is None
 

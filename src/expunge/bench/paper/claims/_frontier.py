@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from expunge.bench import _sweeps as sweeps
-from expunge.bench._results import CONSTRAINED_METHODS, Run
+from expunge.bench._results import CONSTRAINED_METHODS, BenchRun
 from expunge.bench._statistics import Region, mean_over_seeds, verdict
 from expunge.bench._tasks import TaskResults
 from expunge.bench.paper.claims._base import (
@@ -26,7 +26,7 @@ from expunge.update import ADDONS
 class Dominates:
     """An add-on's frontier over TA lost lies below the base's, with the same sweep for both.
 
-    The effect is the mean difference of the frontiers of a seed over TA budgets from 0 to 2 points,
+    The effect is the mean difference of the frontiers of a seed where 0 to 2 points of TA are lost,
     as far as both reach. A larger learning rate moves along the same curve and ends at zero. Held
     is an interval below minus the margin of the ``remainder``, not held one above it.
     ``optional_methods`` count where they were tried.
@@ -40,7 +40,7 @@ class Dominates:
     def __call__(self, claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
         methods = (*self.methods, *self.optional_methods)
         for runs, variant, group in each_variant(tasks, methods, self.addons):
-            base, addon = runs.sweep(Run(variant.method)), runs.sweep(variant)
+            base, addon = runs.sweep(BenchRun(variant.method)), runs.sweep(variant)
             if variant.method in self.optional_methods and not addon:
                 continue
             frontiers = sweeps.compare_frontiers(base, addon, remainder=self.remainder)
@@ -95,7 +95,7 @@ class Dominates:
 
 def _least_in_words(frontiers: sweeps.Frontiers, addon: str, label: str) -> str:
     """``least |rUA| within reach of both 0.41 with FOCUS, 1.30 without``: lower need not be low."""
-    last = frontiers.budgets[-1:]
+    last = frontiers.ta_lost[-1:]
     with_it, without = (
         np.mean([sweeps.frontier_at(front, last)[0] for front in fronts.values()])
         for fronts in (frontiers.addon, frontiers.base)
@@ -107,9 +107,9 @@ def dominated(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFindi
     """NGPlus is dominated: the frontier of SRL, or that of SCRUB, lies below its own."""
     rule = Dominates()
     for runs in tasks:
-        base = runs.sweep(Run("neg-grad-plus"))
+        base = runs.sweep(BenchRun("neg-grad-plus"))
         for method in ("random-label", "scrub"):
-            rival = runs.sweep(Run(method))
+            rival = runs.sweep(BenchRun(method))
             frontiers, label = sweeps.compare_frontiers(base, rival), METHODS.label(method)
             if base and rival and frontiers.means:
                 lost = [

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from expunge._arrays import Array
-from expunge.bench._results import CONSTRAINED_METHODS, Result
+from expunge.bench._results import CONSTRAINED_METHODS, BenchResult
 from expunge.bench._statistics import Region
-from expunge.bench.paper.claims._base import Claim, OfEachRun
+from expunge.bench._tasks import TaskResults
+from expunge.bench.paper.claims._base import Claim, ClaimFinding, OfEachRun, settle
 
 TINY = 1e-300
 UNCERTAIN = (0.4, 0.6)
@@ -23,6 +25,8 @@ tenths of that range on either side to the likely, and are edges of the histogra
 SMALL_COSINE = 0.1
 ROUGHLY = 10.0
 """Points that the shares of parameters may be off 25, 50 and 25 %."""
+SMALL_PEAK = 0.1
+"""The part of ‖∇L‖∞ on unseen data that nobody would call about zero any more."""
 PART = 0.25
 """The part of the steps at either end whose medians are compared."""
 
@@ -33,19 +37,19 @@ def zone_sums(bins: Array) -> Array:
     return np.array([part.sum() for part in (bins[:low], bins[low:high], bins[high:])])
 
 
-def _magnitudes(result: Result, name: str) -> Array:
+def _magnitudes(result: BenchResult, name: str) -> Array:
     """|quantity| of every step that has it; none of a run that diverged."""
     values = [] if result.diverged else result.steps.get(name, [])
     return np.array([abs(value) for value in values if value is not None], dtype=np.float64)
 
 
-def median_cosine(result: Result) -> float | None:
+def median_cosine(result: BenchResult) -> float | None:
     """The median over the steps of |cos(ĝ_U, ĝ_C)|."""
     steps = _magnitudes(result, "cosine")
     return float(np.median(steps)) if len(steps) else None
 
 
-def _cosines_in_words(results: list[Result]) -> str:
+def _cosines_in_words(results: list[BenchResult]) -> str:
     """The share of small ones, and their mean: Proposition 6 supposes a mean product of zero."""
     steps = np.concatenate([_magnitudes(result, "cosine") for result in results])
     signed = [v for result in results for v in result.steps["cosine"] if v is not None]
@@ -53,42 +57,44 @@ def _cosines_in_words(results: list[Result]) -> str:
     return f"{share:.0f} % of steps below {SMALL_COSINE:g}, mean cosine {np.mean(signed):+.3f}"
 
 
-def _ends(result: Result, name: str, average: Callable[..., Any]) -> tuple[float, float] | None:
+def _ends(
+    result: BenchResult, name: str, average: Callable[..., Any]
+) -> tuple[float, float] | None:
     """The average magnitude of the first and of the last part of the steps."""
     steps = _magnitudes(result, name)
     k = int(PART * len(steps))
     return (float(average(steps[:k])), float(average(steps[-k:]))) if k else None
 
 
-def _ends_over(results: list[Result], name: str, average: Callable[..., Any]) -> Any:
+def _ends_over(results: list[BenchResult], name: str, average: Callable[..., Any]) -> Any:
     """The average of both ends over several runs, [2]."""
     ends = [found for result in results if (found := _ends(result, name, average)) is not None]
     return average(ends, axis=0)
 
 
-def fall_in_decades(result: Result) -> float | None:
+def fall_in_decades(result: BenchResult) -> float | None:
     """log10 of the last part over the first; the paper's products fall by five, 1e-5 to 1e-10."""
     medians = _ends(result, "product", np.median)
     return medians and float(np.log10(max(medians[1], TINY) / max(medians[0], TINY)))
 
 
-def _products_in_words(results: list[Result]) -> str:
+def _products_in_words(results: list[BenchResult]) -> str:
     early, late = _ends_over(results, "product", np.median)
     return f"|product| {early:.1e} → {late:.1e}"
 
 
-def mask_growth(result: Result) -> float | None:
+def mask_growth(result: BenchResult) -> float | None:
     """The share moved by the last part of the steps minus that moved by the first, in points."""
     ends = _ends(result, "moved", np.mean)
     return ends and 100 * (ends[1] - ends[0])
 
 
-def _moved_in_words(results: list[Result]) -> str:
+def _moved_in_words(results: list[BenchResult]) -> str:
     early, late = 100 * _ends_over(results, "moved", np.mean)
     return f"{early:.1f} → {late:.1f} % of the parameters moved"
 
 
-def _shares(result: Result) -> Array | None:
+def _shares(result: BenchResult) -> Array | None:
     """Per cent that disagree, are uncertain, agree, in the last histogram."""
     if not result.agreement or result.diverged:
         return None
@@ -96,16 +102,26 @@ def _shares(result: Result) -> Array | None:
     return 100 * zone_sums(bins) / bins.sum() if bins.sum() > 0 else None
 
 
-def off_the_quarters(result: Result) -> float | None:
+def off_the_quarters(result: BenchResult) -> float | None:
     """The largest distance of the three shares from 25, 50 and 25 % at the last epoch."""
     shares = _shares(result)
     return None if shares is None else float(np.abs(shares - [25.0, 50.0, 25.0]).max())
 
 
-def _shares_in_words(results: list[Result]) -> str:
+def _shares_in_words(results: list[BenchResult]) -> str:
     shares = [found for result in results if (found := _shares(result)) is not None]
     disagree, uncertain, agree = np.mean(shares, axis=0)
     return f"{disagree:.0f} % disagree, {uncertain:.0f} % uncertain, {agree:.0f} % agree"
+
+
+def flat_constraint(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
+    """‖∇L‖∞ of initial models on retained data over that on unseen data, averaged as logarithms."""
+    for runs in tasks:
+        peaks = [[r.value(f"{name}_peak") for name in ("retain", "unseen")] for r in runs.initial]
+        values = [math.log(a / b) for a, b in peaks if a and b]
+        if values:
+            region = Region(high=math.log(SMALL_PEAK))
+            yield settle(claim, runs.name, values, region, "× unseen", scale=math.exp)
 
 
 _of_each = partial(OfEachRun, methods=CONSTRAINED_METHODS)
@@ -133,4 +149,11 @@ AND_SHRINKS = Claim(
     "The mask of AND shrinks over the run: last quarter of the steps against the first.",
     'Sect. 4.2: the norm of the mask "happens to decrease"',
     _of_each(mask_growth, _moved_in_words, Region(high=0.0), "points", addon="and"),
+)
+FLAT_CONSTRAINT = Claim(
+    "flat-constraint",
+    "‖∇C(θ₀)‖∞ is about 0, as θ₀ was trained on the retained data: less than "
+    f"{SMALL_PEAK:g} times that of the same loss on unseen data.",
+    "Sect. 4.2, after Prop. 3; the bound is ours",
+    flat_constraint,
 )

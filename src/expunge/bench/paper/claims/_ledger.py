@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from expunge.bench._statistics import STATUSES
 from expunge.bench._tasks import group_results
 from expunge.bench.paper.claims import CLAIMS
@@ -25,11 +25,11 @@ CAUTION = (
     "chance."
 )
 DECIMALS = {"share": 3, "%": 1, "|cos|": 3}
-MAGNITUDES = ("|cos|", "× epochs", "× time", "points off")
+MAGNITUDES = ("|cos|", "× epochs", "× time", "× unseen", "points off")
 """Units of what has no sign."""
 
 
-def claim_ledger(results: Iterable[Result], names: Sequence[str] | None = None) -> ClaimLedger:
+def claim_ledger(results: Iterable[BenchResult], names: Sequence[str] | None = None) -> ClaimLedger:
     """Test claims (default: all) on results of images; notes say which settings were compared."""
     tasks = [runs for runs in group_results(results) if runs.unlearned and not runs.task.is_text]
     wanted = {CLAIMS.name(name) for name in (CLAIMS if names is None else names)}
@@ -118,7 +118,7 @@ class ClaimLedger:
         return csv_text(self.rows())
 
     def data(self) -> dict[str, Any]:
-        """The same for programs: notes, and a dict per finding."""
+        """As values of JSON: notes, and a dict per finding."""
         return {"title": "", "notes": [*self.notes], "rows": self.rows()}
 
 

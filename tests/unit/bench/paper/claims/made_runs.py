@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from expunge.bench._results import SETTINGS, Result
+from expunge.bench._results import SETTINGS, BenchResult
 from expunge.bench.paper.claims import ClaimFinding, claim_ledger
 
 EPOCHS = (0, 1, 2, 5, 10)
@@ -45,7 +45,7 @@ def run(
     steps: dict[str, list[float | None]] | None = None,
     agreement: dict[str, list[float]] | None = None,
     **settings: Any,
-) -> Result:
+) -> BenchResult:
     """A result; a metric is a number, or one a value of ``EPOCHS``."""
     if moments is None:
         moments = "published" if addon in ("focus", "prob") else ""
@@ -60,7 +60,7 @@ def run(
         rows.append(row)
     key = repr(own)
     assert set(own) == set(SETTINGS)
-    return Result(
+    return BenchResult(
         **own,
         key=key,
         epochs=rows[:2] if diverged else rows,
@@ -76,7 +76,7 @@ def both(
     method: str = "random-label",
     addon: str = "focus",
     **settings: Any,
-) -> list[Result]:
+) -> list[BenchResult]:
     """Runs of a method alone and with an add-on, one dict of metrics a seed."""
     first = [run(method, "none", s, **each, **settings) for s, each in enumerate(base)]
     return first + [run(method, addon, s, **each, **settings) for s, each in enumerate(variant)]
@@ -91,12 +91,12 @@ def ta(*values: float) -> list[dict[str, Any]]:
 
 
 def judge_claims(
-    results: Sequence[Result], names: Sequence[str] | None = None
+    results: Sequence[BenchResult], names: Sequence[str] | None = None
 ) -> list[ClaimFinding]:
     return list(claim_ledger(results, names).findings)
 
 
-def only(results: Sequence[Result], name: str) -> ClaimFinding:
+def only(results: Sequence[BenchResult], name: str) -> ClaimFinding:
     """The finding of a claim that is not "no data"; there is exactly one."""
     (found,) = (f for f in judge_claims(results, [name]) if f.status != "no data")
     return found

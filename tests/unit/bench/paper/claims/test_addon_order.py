@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from expunge.bench.paper.claims._addon_order import kendall
 from tests.unit.bench.paper.claims.made_runs import judge_claims, only, run
 
 ADDONS = ("none", "saliency", "and", "prob", "focus")
 
 
-def ranked(order: Sequence[float], noise: float = 0.01, **settings: Any) -> list[Result]:
+def ranked(order: Sequence[float], noise: float = 0.01, **settings: Any) -> list[BenchResult]:
     random = np.random.default_rng(len(settings))
     return [
         run("random-label", addon, seed, rua=level + noise * float(random.normal()), **settings)

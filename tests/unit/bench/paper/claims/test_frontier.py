@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from expunge.bench._sweeps import unseen_gap
 from expunge.bench.paper.claims import ClaimFinding
 from tests.unit.bench.paper.claims.made_runs import EPOCHS, judge_claims, only, run
@@ -19,7 +19,7 @@ START = 12.0
 
 def swept(
     addon: str, clock: float = 1.0, price: float = 1.0, seeds: int = 3, noise: float = 0.0
-) -> list[Result]:
+) -> list[BenchResult]:
     """Runs along a curve in time t = clock·lr·epoch: |rUA| falls, TA is lost faster and faster.
 
     ``price`` multiplies the TA lost for the same |rUA|; every seed has a curve of its own.
@@ -37,7 +37,7 @@ def swept(
     return results
 
 
-def clock_of(results: list[Result]) -> ClaimFinding:
+def clock_of(results: list[BenchResult]) -> ClaimFinding:
     (found,) = (f for f in judge_claims(results, ["clock"]) if "SRL" in f.group)
     return found
 
@@ -103,7 +103,7 @@ def test_masks_have_a_claim_of_their_own_where_they_were_tried() -> None:
 
 
 def test_what_rmia_finds_is_compared_in_hundredths_of_an_auc() -> None:
-    def with_auc(results: list[Result], per_point: float) -> list[Result]:
+    def with_auc(results: list[BenchResult], per_point: float) -> list[BenchResult]:
         """The AUC is as far from one half as |rUA| is from zero."""
         for result in results:
             for row in result.epochs:
@@ -125,7 +125,7 @@ def test_a_single_setting_is_no_sweep() -> None:
 
 
 def test_unseen_images_stand_in_for_an_ideal_model() -> None:
-    def with_classes(results: list[Result]) -> list[Result]:
+    def with_classes(results: list[BenchResult]) -> list[BenchResult]:
         """One class is right more often, by |rUA| and as much as another is right less often."""
         for result in results:
             for row in result.epochs:

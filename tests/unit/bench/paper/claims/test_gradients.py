@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from expunge.bench._results import Result
+from expunge.bench._results import BenchResult
 from tests.unit.bench.paper.claims.made_runs import only, run
 
 
-def stepped(name: str, values: Sequence[Sequence[float | None]]) -> list[Result]:
+def stepped(name: str, values: Sequence[Sequence[float | None]]) -> list[BenchResult]:
     return [
         run("random-label", "focus", s, steps={name: list(column)})
         for s, column in enumerate(values)
@@ -67,3 +67,20 @@ def test_the_mask_of_and_shrinks(late: float, status: str) -> None:
     found = only(results, "and-shrinks")
     assert found.status == status
     assert found.effect == pytest.approx(100 * (late + 0.01 - 0.4))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "status"),
+    [((0.01, 0.02, 0.01), "held"), ((0.4, 0.5, 0.4), "not held"), ((0.01, 0.4), "inconclusive")],
+)
+def test_the_constraint_is_flat_where_the_model_was_trained_on_it(
+    ratios: tuple[float, ...], status: str
+) -> None:
+    results = [run("random-label")]
+    for seed, ratio in enumerate(ratios):
+        start = run("", seed=seed, model="initial")
+        start.epochs[:] = [{"epoch": 0, "ua": 90.0, "retain_peak": 2 * ratio, "unseen_peak": 2.0}]
+        results.append(start)
+    found = only(results, "flat-constraint")
+    assert found.status == status
+    assert found.effect == pytest.approx(np.exp(np.mean(np.log(ratios))))

@@ -155,3 +155,19 @@ def test_all_five_attacks_are_findings_of_their_own() -> None:
 def test_the_detail_has_the_distance_of_the_mean_as_well() -> None:
     found = only(both(rua(5.0, 5.0, 5.0), rua(2.0, -2.0, 3.0)), "focus-rua")
     assert "mean |rUA| 5.00 → 2.33, |mean rUA| 5.00 → 1.00" in found.detail
+
+
+@pytest.mark.parametrize(("other", "status"), [(-2.0, "held"), (-9.0, "not held")])
+def test_another_share_of_weights_is_compared_with_that_of_the_authors(
+    other: float, status: str
+) -> None:
+    names = {"mask-small-gradients": -5.0, "mask-small-gradients(share=0.1)": other}
+    results = [
+        run(name, seed=seed, rua=rua + 0.1 * seed)
+        for name, rua in names.items()
+        for seed in (0, 1, 2)
+    ]
+    found = only(results, "msg-threshold")
+    assert found.status == status
+    assert found.effect == pytest.approx(abs(other) - 5.0)
+    assert "share=0.1" in found.group

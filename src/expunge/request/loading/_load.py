@@ -1,4 +1,4 @@
-"""The subject of a request: a trained model and its data, loaded and checked against each other."""
+"""A trained model and its data, loaded and checked against each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from expunge._errors import DataError, InvalidInput
 from expunge._files import check_weights_file
 from expunge._kinds import check_arguments
 from expunge._specs import join_spec
-from expunge.data import Examples, TextSet
+from expunge.data import Examples, Splits, TextSet
 from expunge.engine import (
     Card,
     build_from_config,
@@ -36,25 +36,24 @@ from expunge.engine import (
 from expunge.methods import apply
 from expunge.models import MODELS, build_external, build_model, is_external, read_model_spec
 from expunge.request._job import InputForm, Job, is_text_job
-from expunge.request.subject._inputs import (
+from expunge.request.loading._inputs import (
     IN_WORDS,
     HookedModel,
     InputHook,
     add_hook,
     choose_form,
 )
-from expunge.request.subject._splits import SubjectData, gather_data, load_data
+from expunge.request.loading._splits import gather_data, load_data
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class ModelAndData:
     """A trained model in eval mode, its data in memory, and where both came from.
 
     ``classes`` names every output of the model. ``weights_digest`` is the SHA-256 of the
     model's weights and buffers, ``data_digest`` that of the fingerprints of train, val and test.
-    ``build`` makes a fresh model of the same architecture. ``val_taken_from`` names the split that
-    val was taken out of, if it was not given. ``inputs`` says how the model gets images, None if it
-    gets them as they are. ``notes`` are for the reader of the preflight.
+    ``build`` makes a fresh model of the same architecture. ``inputs`` says how the model gets
+    images, None if it gets them as they are. ``notes`` are for the reader of the preflight.
     """
 
     model: nn.Module
@@ -67,7 +66,6 @@ class Subject:
     build: Callable[[], nn.Module]
     card: Card | None = None
     flip: bool = False
-    val_taken_from: str = ""
     inputs: InputForm | None = None
     notes: tuple[str, ...] = ()
 
@@ -81,8 +79,8 @@ class Subject:
         """The number of training records, and of those in val and test."""
         return {"records": len(self.train), "val": len(self.val), "test": len(self.test)}
 
-    def without_unseen(self, records: Mapping[str, Sequence[int]]) -> Subject:
-        """The same subject without these records of val and test: nothing is compared with them.
+    def leaving_out(self, records: Mapping[str, Sequence[int]]) -> ModelAndData:
+        """The same without these records of val and test: nothing is compared with them.
 
         ``data_digest`` remains that of the whole data.
         """
@@ -99,8 +97,8 @@ class Subject:
                 parts[split] = data.subset(left)
         return replace(self, **parts) if parts else self
 
-    def with_weights(self, path: Path) -> Subject:
-        """The same subject with the weights in another file."""
+    def with_weights(self, path: Path) -> ModelAndData:
+        """The same model and data with the weights in another file."""
         state, _ = read_weights(path)
         model = self.build()
         fit_weights(model, without_prefix(state, model), str(path))
@@ -108,8 +106,8 @@ class Subject:
         _ensure_plain_layout(model, self.train.inputs[:2])
         return replace(self, model=model, weights_digest=tensors.state_digest(model.state_dict()))
 
-    def with_inputs(self, form: InputForm) -> Subject:
-        """The same subject, whose model gets images in another form."""
+    def with_inputs(self, form: InputForm) -> ModelAndData:
+        """The same model and data, whose model gets images in another form."""
         if self.inputs in (None, form):
             return self
         assert isinstance(self.build, HookedModel)
@@ -120,13 +118,13 @@ class Subject:
         return replace(self, model=model, build=build, inputs=form, notes=notes)
 
 
-def load_subject(job: Job) -> Subject:
+def load_model_and_data(job: Job) -> ModelAndData:
     """Load the model, weights and data of a job, and check them against each other."""
     check_weights_file(job.weights)
     if is_text_job(job):
-        from expunge.request.subject._texts import load_text_subject
+        from expunge.request.loading._texts import load_model_and_texts
 
-        return load_text_subject(job)
+        return load_model_and_texts(job)
     state, card = read_weights(job.weights)
     if card is not None:
         _check_against_card(job, card)
@@ -138,13 +136,13 @@ def load_subject(job: Job) -> Subject:
     return _assemble(model, data, build, card, job)
 
 
-def make_subject(model: nn.Module, data: Any, job: Job) -> Subject:
-    """A subject from Python objects: a model, and (train, test) or (train, val, test)."""
-    check_arguments(make_subject, locals())
+def model_and_data_of(model: nn.Module, data: Any, job: Job) -> ModelAndData:
+    """A model and its data from Python: a model, and (train, test) or (train, val, test)."""
+    check_arguments(model_and_data_of, locals())
     if are_texts(data):
-        from expunge.request.subject._texts import make_text_subject
+        from expunge.request.loading._texts import model_and_texts_of
 
-        return make_text_subject(model, data, job)
+        return model_and_texts_of(model, data, job)
     model = copy_model(model)
     build = functools.partial(copy.deepcopy, copy.deepcopy(model))
     gathered = gather_data(data, job)
@@ -170,11 +168,11 @@ def are_texts(data: Any) -> bool:
 
 def _assemble(
     model: nn.Module,
-    data: SubjectData,
+    data: Splits,
     build: Callable[[], nn.Module],
     card: Card | None,
     job: Job,
-) -> Subject:
+) -> ModelAndData:
     # Try two examples: does the model take them in the form that they go to it?
     model = model.to(pick_device(job.device, model)).eval()
     form = choose_form(model, data.train, job.inputs)
@@ -187,8 +185,8 @@ def _assemble(
     outputs = _count_outputs(model, data)
     classes = data.train.classes
     classes += tuple(str(number) for number in range(len(classes), outputs))
-    fingerprints = [split.fingerprint() for split in data.by_split().values()]
-    return Subject(
+    fingerprints = [split.fingerprint() for split in data.by_name().values()]
+    return ModelAndData(
         model=model,
         train=data.train,
         val=data.val,
@@ -199,13 +197,12 @@ def _assemble(
         build=build,
         card=card,
         flip=data.flip,
-        val_taken_from=data.val_taken_from,
         inputs=form,
         notes=() if form is None else (f"The model gets the images {IN_WORDS[form]}.",),
     )
 
 
-def _model_builder(job: Job, card: Card | None, data: SubjectData) -> Callable[[], nn.Module]:
+def _model_builder(job: Job, card: Card | None, data: Splits) -> Callable[[], nn.Module]:
     """A function that makes a fresh model: as the card says, from a factory, or by name."""
     if card is not None:
         return functools.partial(build_from_config, card.model.model_dump())
@@ -260,7 +257,7 @@ def _to_plain_layout(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(x.contiguous() if isinstance(x, Tensor) else x for x in inputs)
 
 
-def _count_outputs(model: nn.Module, data: SubjectData) -> int:
+def _count_outputs(model: nn.Module, data: Splits) -> int:
     """Number of classes the model distinguishes, checked against the labels of the data."""
     inputs = data.train.inputs[:8]
     logits = _run(model, inputs)
@@ -275,7 +272,7 @@ def _count_outputs(model: nn.Module, data: SubjectData) -> int:
             "the inputs are scaled wrongly."
         )
     outputs = int(logits.shape[1])
-    for name, split in data.by_split().items():
+    for name, split in data.by_name().items():
         largest = int(split.labels.max())
         if largest >= outputs:
             raise DataError(

@@ -10,8 +10,8 @@ import expunge
 from expunge._errors import DataError, InvalidInput
 from expunge.data import save_records
 from expunge.request._job import Job, make_job
-from expunge.request.subject._load import load_subject, make_subject
-from expunge.request.subject._texts import _with_tied
+from expunge.request.loading._load import load_model_and_data, model_and_data_of
+from expunge.request.loading._texts import _with_tied
 from tests.unit.request import text_worlds as world
 
 
@@ -29,21 +29,20 @@ def job_of(tmp_path: Path) -> Any:
 def test_a_model_is_built_from_its_weights_and_half_of_the_unseen_records_are_val(
     job_of: Any,
 ) -> None:
-    subject = load_subject(job_of())
-    tokens = subject.train.inputs[:4]
-    assert torch.equal(subject.model(tokens), world.memorised()(tokens))
-    assert subject.val_taken_from == "test"
-    assert len(subject.val) + len(subject.test) == len(world.corpus().unseen)
-    assert not set(subject.val.names or ()) & set(subject.test.names or ())
-    assert subject.names == tuple(record.id for record in world.corpus().people)
-    assert any("strata" in note for note in subject.notes)
+    loaded = load_model_and_data(job_of())
+    tokens = loaded.train.inputs[:4]
+    assert torch.equal(loaded.model(tokens), world.memorised()(tokens))
+    assert len(loaded.val) + len(loaded.test) == len(world.corpus().unseen)
+    assert not set(loaded.val.names or ()) & set(loaded.test.names or ())
+    assert loaded.names == tuple(record.id for record in world.corpus().people)
+    assert any("strata" in note for note in loaded.notes)
 
 
 def test_records_can_be_a_list_in_the_format_of_tofu(job_of: Any, tmp_path: Path) -> None:
-    subject = load_subject(job_of())
+    loaded = load_model_and_data(job_of())
     (tmp_path / "texts" / "train.jsonl").unlink()
     save_records(tmp_path / "texts" / "train.json", world.corpus().people)
-    assert load_subject(job_of()).data_digest == subject.data_digest
+    assert load_model_and_data(job_of()).data_digest == loaded.data_digest
 
 
 def test_a_language_model_has_its_own_defaults(job_of: Any) -> None:
@@ -66,7 +65,7 @@ def test_what_does_not_go_with_texts_is_refused(
     job_of: Any, changes: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises((InvalidInput, DataError), match=complaint):
-        load_subject(job_of(**changes))
+        load_model_and_data(job_of(**changes))
 
 
 def test_without_unseen_records_there_is_nothing_to_compare_with(
@@ -74,13 +73,13 @@ def test_without_unseen_records_there_is_nothing_to_compare_with(
 ) -> None:
     (tmp_path / "texts" / "unseen.jsonl").unlink()
     with pytest.raises(DataError, match=r"or train and unseen ones\. \(got train\)"):
-        load_subject(job_of())
+        load_model_and_data(job_of())
 
 
 def test_a_missing_tokenizer_is_named_with_what_writes_it(job_of: Any, tmp_path: Path) -> None:
     (tmp_path / "texts" / "tokenizer.json").unlink()
     with pytest.raises(DataError, match=r"no tokenizer\.json in .*`tokenizer\.save.*causal:FOLDER"):
-        load_subject(job_of())
+        load_model_and_data(job_of())
 
 
 def test_other_commands_say_that_they_take_no_texts(tmp_path: Path) -> None:
@@ -99,14 +98,14 @@ def test_a_model_in_memory_that_reads_ahead_is_refused(job_of: Any) -> None:
             return seen + seen.mean(dim=1, keepdim=True)
 
     with pytest.raises(InvalidInput, match="reads what comes after a token"):
-        make_subject(Masked(), world.data(), job_of())
+        model_and_data_of(Masked(), world.data(), job_of())
 
 
 def test_all_splits_in_memory_should_be_texts(job_of: Any) -> None:
     train, val, _ = world.data()
     images = torch.utils.data.TensorDataset(torch.zeros(2, 3), torch.zeros(2).long())
     with pytest.raises(InvalidInput, match="TensorDataset as test"):
-        make_subject(world.memorised(), (train, val, images), job_of())
+        model_and_data_of(world.memorised(), (train, val, images), job_of())
 
 
 def test_weights_that_a_file_leaves_out_are_those_that_they_are_tied_to() -> None:

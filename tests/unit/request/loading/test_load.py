@@ -16,7 +16,7 @@ from expunge.evaluation import predict
 from expunge.evaluation._file_jobs import train_initial
 from expunge.ledger._ledger import weights_digest
 from expunge.models import build_model
-from expunge.request.subject._load import load_subject, make_subject
+from expunge.request.loading._load import load_model_and_data, model_and_data_of
 from tests.unit.request.worlds import Net, Viewing, bytes_of, fitted, floats, images, job_of
 
 FACTORIES = """
@@ -50,40 +50,40 @@ def artifact(tmp_path_factory):
 
 
 def test_a_users_own_model_and_data_are_loaded(own):
-    subject = load_subject(ask(own))
-    assert not subject.model.training
-    assert (len(subject.train), len(subject.val), len(subject.test)) == (80, 20, 20)
-    assert subject.classes == ("ant", "bee", "cat", "dog")
-    assert subject.card is None
+    loaded = load_model_and_data(ask(own))
+    assert not loaded.model.training
+    assert (len(loaded.train), len(loaded.val), len(loaded.test)) == (80, 20, 20)
+    assert loaded.classes == ("ant", "bee", "cat", "dog")
+    assert loaded.card is None
     state = torch.load(own / "w.pt", weights_only=True)
     tensors.save(own / "same.safetensors", state, {"another": "file"})
-    same = load_subject(ask(own, weights=own / "same.safetensors"))
-    loaded = subject.with_weights(own / "same.safetensors")
-    assert subject.weights_digest == same.weights_digest == loaded.weights_digest
-    assert subject.weights_digest == weights_digest(own / "same.safetensors")
-    prints = [part.fingerprint() for part in (subject.train, subject.val, subject.test)]
-    assert subject.data_digest == hashlib.sha256("/".join(prints).encode()).hexdigest()
-    said = predict(subject.model, subject.train)
+    same = load_model_and_data(ask(own, weights=own / "same.safetensors"))
+    again = loaded.with_weights(own / "same.safetensors")
+    assert loaded.weights_digest == same.weights_digest == again.weights_digest
+    assert loaded.weights_digest == weights_digest(own / "same.safetensors")
+    prints = [part.fingerprint() for part in (loaded.train, loaded.val, loaded.test)]
+    assert loaded.data_digest == hashlib.sha256("/".join(prints).encode()).hexdigest()
+    said = predict(loaded.model, loaded.train)
     assert (said.classes == said.labels).float().mean() > 0.9
 
 
 def test_build_makes_a_fresh_model_of_the_same_shape(own):
-    subject = load_subject(ask(own))
-    fresh = subject.build()
-    assert fresh is not subject.model
-    assert not torch.equal(fresh.last.weight, subject.model.last.weight)
-    fresh.load_state_dict(subject.model.state_dict())
+    loaded = load_model_and_data(ask(own))
+    fresh = loaded.build()
+    assert fresh is not loaded.model
+    assert not torch.equal(fresh.last.weight, loaded.model.last.weight)
+    fresh.load_state_dict(loaded.model.state_dict())
 
 
 def test_other_weights_can_be_put_in(own):
     other = fitted(floats(80, 1), steps=3)
     tensors.save(own / "other.safetensors", other.state_dict(), {"anything": 1})
-    subject = load_subject(ask(own))
-    changed = subject.with_weights(own / "other.safetensors")
+    loaded = load_model_and_data(ask(own))
+    changed = loaded.with_weights(own / "other.safetensors")
     assert torch.equal(changed.model.last.weight, other.last.weight)
-    assert changed.weights_digest != subject.weights_digest
-    assert changed.data_digest == subject.data_digest
-    assert not torch.equal(subject.model.last.weight, other.last.weight)
+    assert changed.weights_digest != loaded.weights_digest
+    assert changed.data_digest == loaded.data_digest
+    assert not torch.equal(loaded.model.last.weight, other.last.weight)
 
 
 def test_images_go_as_fractions_to_a_model_that_takes_floats_only(own):
@@ -93,20 +93,20 @@ def test_images_go_as_fractions_to_a_model_that_takes_floats_only(own):
     )
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(32, 4))
     torch.save(net.state_dict(), own / "w.pt")
-    subject = load_subject(ask(own, model="conv:net", data="inputs_own:pictures"))
+    loaded = load_model_and_data(ask(own, model="conv:net", data="inputs_own:pictures"))
     with torch.no_grad():
         expected = net(bytes_of(80, 1).images.float() / 255)
-    torch.testing.assert_close(predict(subject.model, subject.train).logits, expected)
+    torch.testing.assert_close(predict(loaded.model, loaded.train).logits, expected)
 
 
 def test_a_model_that_flattens_with_view_can_be_evaluated(tmp_path):
     x, y = images(40, 1, channels=3)
     pairs = torch.utils.data.TensorDataset(torch.from_numpy(x).float() / 255, torch.from_numpy(y))
     model = Viewing().eval()
-    subject = make_subject(model, (pairs, pairs, pairs), job_of(tmp_path))
+    loaded = model_and_data_of(model, (pairs, pairs, pairs), job_of(tmp_path))
     with torch.no_grad():
         plain = model(pairs.tensors[0])
-    torch.testing.assert_close(predict(subject.model, subject.train).logits, plain)
+    torch.testing.assert_close(predict(loaded.model, loaded.train).logits, plain)
 
 
 @pytest.mark.parametrize(
@@ -134,19 +134,19 @@ def test_a_model_that_flattens_with_view_can_be_evaluated(tmp_path):
 )
 def test_what_does_not_fit_is_explained(own, values, error, complaint):
     with pytest.raises(error, match=complaint):
-        load_subject(ask(own, **values))
+        load_model_and_data(ask(own, **values))
 
 
 def test_too_few_outputs_for_the_labels_are_refused(own):
     torch.save(Net(3).state_dict(), own / "w.pt")
     with pytest.raises(DataError, match=r"in 0\.\.2: the model has 3 outputs\. \(got 3 in train\)"):
-        load_subject(ask(own, model_options={"classes": 3}))
+        load_model_and_data(ask(own, model_options={"classes": 3}))
 
 
 def test_more_outputs_than_classes_get_names(own):
     torch.save(Net(6).state_dict(), own / "w.pt")
-    subject = load_subject(ask(own, model_options={"classes": 6}))
-    assert subject.classes == ("ant", "bee", "cat", "dog", "4", "5")
+    loaded = load_model_and_data(ask(own, model_options={"classes": 6}))
+    assert loaded.classes == ("ant", "bee", "cat", "dog", "4", "5")
 
 
 def test_weights_of_nan_are_refused(own):
@@ -154,11 +154,11 @@ def test_weights_of_nan_are_refused(own):
     state["last.bias"][0] = torch.nan
     torch.save(state, own / "w.pt")
     with pytest.raises(InvalidInput, match=r"should be finite\. \(got NaN .* in last\.bias"):
-        load_subject(ask(own))
+        load_model_and_data(ask(own))
     model = fitted(floats(80, 1))
     model.load_state_dict(state)
     with pytest.raises(InvalidInput, match="NaN or infinity on its training data"):
-        make_subject(model, (floats(40, 1), floats(20, 2)), job_of(own))
+        model_and_data_of(model, (floats(40, 1), floats(20, 2)), job_of(own))
 
 
 @pytest.mark.parametrize("model", [nn.Flatten(0), nn.Identity(), 3])
@@ -166,16 +166,17 @@ def test_a_model_that_gives_no_logits_is_refused(tmp_path, model):
     with pytest.raises(
         InvalidInput, match=r"should (return logits \[N, K\]|be a torch\.nn\.Module)"
     ):
-        make_subject(model, (floats(40, 1), floats(20, 2)), job_of(tmp_path))
+        model_and_data_of(model, (floats(40, 1), floats(20, 2)), job_of(tmp_path))
 
 
 def test_an_artifact_needs_neither_model_nor_data(artifact, tmp_path):
-    subject = load_subject(job_of(tmp_path, weights=artifact))
-    assert subject.card is not None
-    assert len(subject.train) == 200
-    assert subject.val_taken_from == ""
-    assert len(load_subject(job_of(tmp_path, weights=artifact, data="digits")).val) == 135
-    assert load_subject(job_of(tmp_path, weights=artifact, model="Small-CNN")).card is not None
+    loaded = load_model_and_data(job_of(tmp_path, weights=artifact))
+    assert loaded.card is not None
+    assert len(loaded.train) == 200
+    assert len(load_model_and_data(job_of(tmp_path, weights=artifact, data="digits")).val) == 135
+    assert (
+        load_model_and_data(job_of(tmp_path, weights=artifact, model="Small-CNN")).card is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,19 +194,19 @@ def test_an_artifact_needs_neither_model_nor_data(artifact, tmp_path):
 )
 def test_what_contradicts_the_card_is_refused(artifact, tmp_path, values, complaint):
     with pytest.raises(InvalidInput, match=complaint):
-        load_subject(job_of(tmp_path, weights=artifact, **values))
+        load_model_and_data(job_of(tmp_path, weights=artifact, **values))
 
 
 def test_other_data_than_the_cards_are_refused(artifact, tmp_path):
     x, y = images(80, 1)
     np.savez(tmp_path / "other.npz", x=x, y=y)
     with pytest.raises(DataError, match="their fingerprint differs"):
-        load_subject(job_of(tmp_path, weights=artifact, data=f"npz:{tmp_path}/other.npz"))
+        load_model_and_data(job_of(tmp_path, weights=artifact, data=f"npz:{tmp_path}/other.npz"))
 
 
 def test_a_card_with_a_data_factory_is_checked_too(artifact, own):
     with pytest.raises(DataError, match=r"from inputs_own:data are not those.*fingerprint differs"):
-        load_subject(job_of(own, weights=artifact, data="inputs_own:data"))
+        load_model_and_data(job_of(own, weights=artifact, data="inputs_own:data"))
 
 
 def test_a_damaged_card_is_refused(artifact, tmp_path):
@@ -213,9 +214,9 @@ def test_a_damaged_card_is_refused(artifact, tmp_path):
     bad = tmp_path / "bad.safetensors"
     tensors.save(bad, found.model.state_dict(), {"stage": "final"})
     with pytest.raises(DataError, match=r"card of .* is damaged: stage"):
-        load_subject(job_of(tmp_path, weights=bad))
+        load_model_and_data(job_of(tmp_path, weights=bad))
     save_artifact(tmp_path / "good.safetensors", found.model, found.card)
-    load_subject(job_of(tmp_path, weights=tmp_path / "good.safetensors"))
+    load_model_and_data(job_of(tmp_path, weights=tmp_path / "good.safetensors"))
 
 
 def test_a_built_in_model_without_a_card_takes_its_sizes_from_the_data(tmp_path):
@@ -223,6 +224,5 @@ def test_a_built_in_model_without_a_card_takes_its_sizes_from_the_data(tmp_path)
     net = build_model("small-cnn", in_channels=1, width=0.125, seed=0)
     torch.save(net.state_dict(), tmp_path / "w.pt")
     job = job_of(tmp_path, model="small-cnn", model_options={"width": 0.125}, data="digits")
-    subject = load_subject(job)
-    assert len(subject.train) == len(splits.train) + len(splits.val)
-    assert subject.val_taken_from == "test"
+    loaded = load_model_and_data(job)
+    assert len(loaded.train) == len(splits.train) + len(splits.val)

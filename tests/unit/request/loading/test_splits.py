@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import types
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from expunge._errors import DataError, InvalidInput
-from expunge.request.subject._splits import gather_data, load_data
+from expunge.data import load
+from expunge.engine import Recipe
+from expunge.evaluation import train_initial
+from expunge.request.loading._splits import gather_data, load_data
 from tests.unit.request.worlds import bytes_of, floats, images, job_of
 
 
@@ -23,16 +28,9 @@ def test_val_comes_out_of_test_so_that_indices_mean_what_they_mean(tmp_path, npz
     data = load_data(job_of(tmp_path, data=f"npz:{npz}"))
     assert torch.equal(data.train.images, torch.from_numpy(images(80, 1)[0]))
     assert (len(data.val), len(data.test)) == (8, 32)
-    assert data.val_taken_from == "test"
     assert torch.bincount(data.val.labels).tolist() == [2, 2, 2, 2]
     whole = torch.cat((data.val.images, data.test.images)).flatten(1)
     assert len(whole.unique(dim=0)) == 40
-
-
-def test_val_can_come_out_of_train(tmp_path, npz):
-    data = load_data(job_of(tmp_path, data=f"npz:{npz}", val_from="train"))
-    assert (len(data.train), len(data.val), len(data.test)) == (72, 8, 40)
-    assert torch.bincount(data.val.labels).tolist() == [2, 2, 2, 2]
 
 
 def test_a_val_split_of_the_data_is_kept(tmp_path, npz):
@@ -40,7 +38,6 @@ def test_a_val_split_of_the_data_is_kept(tmp_path, npz):
     np.savez(npz, **arrays, x_val=arrays["x_test"][:12], y_val=arrays["y_test"][:12])
     data = load_data(job_of(tmp_path, data=f"npz:{npz}"))
     assert (len(data.train), len(data.val), len(data.test)) == (80, 12, 40)
-    assert data.val_taken_from == ""
 
 
 def test_the_same_seed_holds_out_the_same(tmp_path, npz):
@@ -74,7 +71,8 @@ def test_every_form_of_splits_is_understood(tmp_path):
         data = gather_data(form, job)
         assert [len(part) for part in (data.train, data.val, data.test)] == [40, 12, 20]
     for form in [(train, test), {"train": train, "test": test}, (train, None, test)]:
-        assert gather_data(form, job).val_taken_from == "test"
+        data = gather_data(form, job)
+        assert (len(data.train), len(data.val) + len(data.test)) == (40, 20)
 
 
 @pytest.mark.parametrize("form", [None, 3, (1,), {"train": floats(4, 0)}])
@@ -101,6 +99,74 @@ def test_a_factory_in_the_current_directory_gives_the_data(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     data = load_data(job_of(tmp_path, data="inputs_data:load"))
     assert (len(data.train), len(data.val), len(data.test)) == (30, 3, 9)
+
+
+ROWS = {"x": [float(k) for k in range(40)], "label": ["no", "yes"] * 20}
+
+
+def _csv(path):
+    lines = [f"{x},{label}" for x, label in zip(*ROWS.values(), strict=True)]
+    path.write_text("\n".join(["x,label", *lines]))
+    return f"csv:{path}"
+
+
+def _parquet(path):
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(ROWS), path)
+    return f"parquet:{path}"
+
+
+def _npz(path):
+    x, y = images(40, 1)
+    np.savez(path.with_suffix(".npz"), x=x, y=y)
+    return f"npz:{path}.npz"
+
+
+def _folder(path):
+    for label in ("ant", "bee"):
+        (path / label).mkdir(parents=True)
+        for number in range(4):
+            Image.new("L", (4, 4), 9 * number).save(path / label / f"{number}.png")
+    return f"folder:{path}"
+
+
+def _hf(path, *, names=None):
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_dict(ROWS)
+    saved = rows if names is None else datasets.DatasetDict(dict.fromkeys(names, rows))
+    saved.save_to_disk(path)
+    return f"hf:{path}"
+
+
+@pytest.mark.parametrize(
+    ("write", "remedy"),
+    [
+        (_csv, "add a column `split`"),
+        (_parquet, "add a column `split`"),
+        (_npz, "save arrays x_train, y_train, x_test and y_test"),
+        (_folder, "put the images into train/CLASS and test/CLASS"),
+        (_hf, "save a DatasetDict with train and test"),
+        (partial(_hf, names=["train"]), "save a DatasetDict with train and test"),
+        (partial(_hf, names=["train", "validation"]), "save a DatasetDict with train and test"),
+    ],
+)
+def test_unseen_data_are_never_drawn_from_training_records(tmp_path, write, remedy):
+    """A model of unknown origin was trained on all that the files do not call unseen."""
+    spec = write(tmp_path / "mine")
+    with pytest.raises(DataError, match=f"does not say which .* never saw.*{remedy}"):
+        load_data(job_of(tmp_path, data=spec))
+    with pytest.raises(DataError, match=remedy):
+        load(spec, val_from="test")
+    splits = load(spec)  # for a model that is trained on what is left
+    assert min(len(part) for part in splits.by_name().values())
+
+
+def test_a_model_of_expunge_is_judged_on_what_its_training_left_out(tmp_path):
+    spec = _csv(tmp_path / "mine.csv")
+    artifact = train_initial(spec, tmp_path / "m.safetensors", recipe=Recipe(epochs=1, lr=0.01))
+    data = load_data(job_of(tmp_path), artifact.card)
+    assert data.train.fingerprint() == artifact.card.data.fingerprint
+    assert [len(part) for part in data.by_name().values()] == [29, 3, 8]
 
 
 def test_no_data_is_an_error(tmp_path):

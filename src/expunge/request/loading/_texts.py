@@ -1,4 +1,4 @@
-"""A causal language model and its records of question and answer, as the subject of a request."""
+"""A causal language model and its records of question and answer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from expunge.models import (
     with_frozen,
 )
 from expunge.request._job import Job, make_job
-from expunge.request.subject._load import Subject
+from expunge.request.loading._load import ModelAndData
 
 PRETRAINED = "causal:"
 """What the name of a pretrained model's folder begins with."""
@@ -60,8 +60,8 @@ TOKENIZER = "tokenizer.json"
 SPLITS = ("train", "val", "test", "unseen")
 
 
-def load_text_subject(job: Job) -> Subject:
-    """The subject of a job whose data are texts, such as ``qa:FOLDER``.
+def load_model_and_texts(job: Job) -> ModelAndData:
+    """The model and data of a job whose data are texts, such as ``qa:FOLDER``.
 
     That folder has ``train.jsonl`` with ``val.jsonl`` and ``test.jsonl``, or with ``unseen.jsonl``
     that both are taken out of, and for a model of ours the ``tokenizer.json`` of its words.
@@ -139,8 +139,8 @@ def evaluate_text_files(
     }
 
 
-def make_text_subject(model: nn.Module, data: Any, job: Job) -> Subject:
-    """A subject from Python objects: a model, and text sets."""
+def model_and_texts_of(model: nn.Module, data: Any, job: Job) -> ModelAndData:
+    """A model and its data from Python: a model, and text sets."""
     if len(data) not in (2, 3):
         raise InvalidInput(
             f"Texts should be train and test, or with val between. (got {len(data)})"
@@ -163,7 +163,7 @@ def _assemble(
     build: Callable[[], nn.Module],
     job: Job,
     source: str,
-) -> Subject:
+) -> ModelAndData:
     parts = _split(sets, job, source)
     if METHODS[job.method].reads_forget and not METHODS[job.method].token_losses:
         names = ", ".join(METHODS.label(name) for name in METHODS if METHODS[name].token_losses)
@@ -187,7 +187,7 @@ def _assemble(
     if isinstance(tokenizer, PretrainedTokenizer):
         prompt = "the tokenizer's chat template" if tokenizer.is_chat else tokenizer.template
         notes.append(f"Questions and answers are put into the prompt: {prompt}")
-    return Subject(
+    return ModelAndData(
         model=model,
         train=train,
         val=val,
@@ -196,7 +196,6 @@ def _assemble(
         weights_digest=tensors.state_digest(model.state_dict()),
         data_digest=hashlib.sha256("/".join(fingerprints).encode()).hexdigest(),
         build=build,
-        val_taken_from="" if {"val", "test"} <= sets.keys() else "test",
         notes=tuple(notes),
     )
 
@@ -271,35 +270,35 @@ def _with_tied(model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tenso
 
 
 def with_comparable_answers(
-    subject: Subject, to_forget: Collection[int], earlier: Collection[int]
-) -> Subject:
-    """The subject of a request for these training records, ``earlier`` ones being gone.
+    loaded: ModelAndData, to_forget: Collection[int], earlier: Collection[int]
+) -> ModelAndData:
+    """The model and data of a request for these training records, ``earlier`` ones being gone.
 
     Where other records about the same people are retained, and unseen records are about strangers,
     answers to forget and unseen ones are compared without the words that their questions give.
     This depends on the texts alone, not on the model.
     """
-    train, val, test = subject.train, subject.val, subject.test
+    train, val, test = loaded.train, loaded.val, loaded.test
     if not (
         isinstance(train, TextExamples)
         and isinstance(val, TextExamples)
         and isinstance(test, TextExamples)
     ):
-        return subject
+        return loaded
     gone = {*to_forget, *earlier}
     retain = train.texts.subset([i for i in range(len(train)) if i not in gone])
     forget = train.texts.subset(sorted(to_forget))
     if not is_given_by_retained(forget, retain, (val.texts, test.texts)):
-        return subject
+        return loaded
     is_gone = torch.tensor([i in gone for i in range(len(train))])
     return replace(
-        subject,
+        loaded,
         train=train.without_given(question_tokens(train.texts) & is_gone[:, None]),
         val=val.without_given(question_tokens(val.texts)),
         test=test.without_given(question_tokens(test.texts)),
     )
 
 
-def compares_all_words(subject: Subject) -> bool:
+def compares_all_words(loaded: ModelAndData) -> bool:
     """Whether whole answers are compared."""
-    return not isinstance(subject.val, TextExamples) or subject.val.given is None
+    return not isinstance(loaded.val, TextExamples) or loaded.val.given is None

@@ -15,8 +15,8 @@ from expunge.request._job import InputForm
 from expunge.request._job_file import load_job
 from expunge.request._run import forget
 from expunge.request._verify import verify
-from expunge.request.subject._inputs import InputHook, choose_form
-from expunge.request.subject._load import make_subject
+from expunge.request.loading._inputs import InputHook, choose_form
+from expunge.request.loading._load import model_and_data_of
 from tests.unit.request.worlds import Net, bytes_of, fitted, floats, job_of
 
 MEAN, STD = 0.4, 0.2
@@ -57,11 +57,11 @@ def test_bytes_and_fractions_become_the_form_that_was_asked_for(
 ) -> None:
     data = bytes_of(40, 1)
     job = job_of(tmp_path, inputs=form)
-    subject = make_subject(Watching().eval(), (data, bytes_of(20, 2), bytes_of(20, 3)), job)
-    assert subject.inputs == form
-    assert subject.train.inputs.dtype == torch.uint8, "the data stay as they are"
+    loaded = model_and_data_of(Watching().eval(), (data, bytes_of(20, 2), bytes_of(20, 3)), job)
+    assert loaded.inputs == form
+    assert loaded.train.inputs.dtype == torch.uint8, "the data stay as they are"
     for given in (data.inputs, data.inputs.float() / 255):
-        for model in (subject.model, subject.build()):
+        for model in (loaded.model, loaded.build()):
             model(given)
             assert isinstance(model.given, torch.Tensor)
             torch.testing.assert_close(model.given, prepare(data.inputs), rtol=1e-4, atol=1e-4)
@@ -69,10 +69,10 @@ def test_bytes_and_fractions_become_the_form_that_was_asked_for(
 
 def test_a_model_that_is_not_built_in_gets_fractions(tmp_path: Path) -> None:
     data = bytes_of(40, 1), bytes_of(20, 2), bytes_of(20, 3)
-    subject = make_subject(Normalising().eval(), data, job_of(tmp_path))
-    assert subject.inputs == "fractions"
-    assert subject.notes == ("The model gets the images as fractions in [0, 1].",)
-    again = make_subject(subject.with_inputs("bytes").model, data, job_of(tmp_path))
+    loaded = model_and_data_of(Normalising().eval(), data, job_of(tmp_path))
+    assert loaded.inputs == "fractions"
+    assert loaded.notes == ("The model gets the images as fractions in [0, 1].",)
+    again = model_and_data_of(loaded.with_inputs("bytes").model, data, job_of(tmp_path))
     assert again.inputs == "bytes", "a model keeps the form of an earlier request"
     (hook,) = [h for h in again.model._forward_pre_hooks.values() if isinstance(h, InputHook)]
     assert hook.form == "bytes"
@@ -135,7 +135,7 @@ def test_the_form_is_in_the_job_of_the_bundle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_bytes: nn.Module
 ) -> None:
     (tmp_path / "own_inputs.py").write_text(
-        "from tests.unit.request.subject.test_inputs import OfBytes, bytes_of\n"
+        "from tests.unit.request.loading.test_inputs import OfBytes, bytes_of\n"
         "net = OfBytes\n"
         "def data(): return bytes_of(240, 1), bytes_of(60, 2), bytes_of(80, 3)\n"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import socket
 import sys
@@ -17,6 +18,7 @@ from expunge.data import DATASETS
 from expunge.ledger._ledger import Ledger
 from expunge.ledger._purge import find_remnants, outside_of
 from expunge.methods import METHODS
+from expunge.request._reload import verify_command
 from expunge.request._verify import verify
 from tests.unit.request.forgeries import change_job, redo_hashes, set_value
 from tests.unit.request.jobs import JobMaker, carry_out_quietly
@@ -130,12 +132,27 @@ def test_what_would_be_imported_is_said_and_trust_is_needed(
     root = bundle_with(two_requests, tmp_path / "requests", lines)
     words = "only the bundle names the model evil:make(depth=3), which is code and was not imported"
     assert words in verify(root)[0].not_verified
+    assert f"`expunge verify {root} --model evil:make,depth=3`" in verify(root)[0].not_verified
     said: list[str] = []
     found = verify(root, trust_job=True, on_import=said.append)
     assert said == ["the model evil:make(depth=3)"]
     assert "evil:make should return a torch.nn.Module. (got int)" in found[0].not_verified
     assert (here / "PWNED").exists()
     sys.modules.pop("evil")
+
+
+def test_the_command_to_type_runs_nothing_in_a_shell_that_a_bundle_says(
+    two_requests: Path, here: Path, tmp_path: Path
+) -> None:
+    lines = ('model = "evil:make; touch PWNED"', 'data = "evil:$(touch PWNED)"')
+    root = bundle_with(two_requests, tmp_path / "requests", lines)
+    command = shlex.split(verify_command(Ledger.read(root)))
+    assert command[:3] == ["expunge", "verify", str(root)]
+    assert dict(zip(command[3::2], command[4::2], strict=True)) == {
+        "--model": "evil:make; touch PWNED",
+        "--data": "evil:$(touch PWNED)",
+    }
+    assert not (here / "PWNED").exists()
 
 
 def test_nothing_is_loaded_where_hashes_do_not_hold(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -18,9 +19,14 @@ from expunge.engine import OTHER_COMPUTERS, code_of_data, code_of_model, read_we
 from expunge.ledger import Ledger
 from expunge.request._job import Job, make_job, text_defaults
 from expunge.request._job_file import JOB
-from expunge.request.subject._load import Subject, are_texts, load_subject, make_subject
+from expunge.request.loading._load import (
+    ModelAndData,
+    are_texts,
+    load_model_and_data,
+    model_and_data_of,
+)
 
-SUBJECT_FIELDS = (
+MODEL_AND_DATA = (
     "model",
     "model_options",
     "weights",
@@ -28,7 +34,6 @@ SUBJECT_FIELDS = (
     "data_limit",
     "data_seed",
     "val_fraction",
-    "val_from",
     "inputs",
     "template",
     "device",
@@ -40,7 +45,7 @@ class NotAvailable(ExpungeError):
     """The model or the data of requests are not here, or only their bundle names them."""
 
 
-def load_subject_of(
+def reload_model_and_data(
     ledger: Ledger,
     *,
     model: nn.Module | str | None = None,
@@ -48,7 +53,7 @@ def load_subject_of(
     weights: str | Path | None = None,
     trust_job: bool = False,
     on_import: Callable[[str], None] = lambda words: None,
-) -> Subject:
+) -> ModelAndData:
     """The model and the data of the requests in ``ledger``, or :class:`NotAvailable`.
 
     Both are in memory, or ``model`` and ``data`` name them; what is not given is read from the job
@@ -57,7 +62,7 @@ def load_subject_of(
     request, if they have moved; if they are gone, those in the bundle take their place.
     """
     if isinstance(model, nn.Module):
-        return make_subject(model, data, _job_in_memory(ledger, data))
+        return model_and_data_of(model, data, _job_in_memory(ledger, data))
     assert ledger.last is not None
     if ledger.last.evidence.in_memory:
         raise NotAvailable(
@@ -67,24 +72,34 @@ def load_subject_of(
         )
     try:
         settings, unnamed = _settings(ledger, model, data, weights)
+        words = " and ".join(unnamed.values())
         if unnamed and not trust_job:
             raise NotAvailable(
-                f"only the bundle names {unnamed}, which is code and was not imported; name it "
-                "yourself with --model or --data, or use --trust-job if you trust the bundle"
+                f"only the bundle names {words}, which is code and was not imported; name it "
+                f"yourself if you know it, `{verify_command(ledger)}`, or use --trust-job if you "
+                "trust the bundle"
             )
         if unnamed:
-            on_import(unnamed)
+            on_import(words)
         with nullcontext() if data is not None or trust_job else no_downloads():
-            return load_subject(make_job(**settings))
+            return load_model_and_data(make_job(**settings))
     except NotAvailable:
         raise
     except ExpungeError as error:
         raise NotAvailable(str(error).rstrip(".")) from error
 
 
+def verify_command(ledger: Ledger) -> str:
+    """What to type to verify the requests: it names the code that the latest bundle needs."""
+    values, unnamed = _settings(ledger, None, None, None) if ledger.entries else ({}, {})
+    options = {"model": values.get("model_options") or {}}
+    named = (f" --{k} {shlex.quote(join_spec(values[k], options.get(k, {})))}" for k in unnamed)
+    return f"expunge verify {shlex.quote(str(ledger.root))}{''.join(named)}"
+
+
 def _settings(
     ledger: Ledger, model: str | None, data: str | None, weights: str | Path | None
-) -> tuple[dict[str, Any], str]:
+) -> tuple[dict[str, Any], dict[str, str]]:
     """The settings of the latest bundle's job, with those given, and what only it would import."""
     assert ledger.last is not None
     path = ledger.last.folder / JOB
@@ -92,7 +107,7 @@ def _settings(
         values = tomllib.loads(read_text(path, "UTF-8 TOML"))
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}.") from error
-    values = {name: values[name] for name in SUBJECT_FIELDS if name in values}
+    values = {name: values[name] for name in MODEL_AND_DATA if name in values}
     stated = str(values.pop("weights", ""))
     there = not stated.startswith(OTHER_COMPUTERS) and Path(stated).is_file()
     values["weights"] = str(weights or (stated if there else ledger.weights))
@@ -105,18 +120,18 @@ def _settings(
     options = options if isinstance(options, dict) else {}
     code = {"model": code_of_model(named["model"], options), "data": code_of_data(named["data"])}
     given = {name: value for name, value in (("model", model), ("data", data)) if value is not None}
-    unnamed = [words for name, words in code.items() if words and name not in given]
+    unnamed = {name: words for name, words in code.items() if words and name not in given}
     if model is not None:
         values.pop("model_options", None)  # they would go to code that was named without them
     if unnamed:
         values |= {name: spec for name, spec in named.items() if code[name]}
-    return values | given | {"out": ledger.root}, " and ".join(unnamed)
+    return values | given | {"out": ledger.root}, unnamed
 
 
 def _job_in_memory(ledger: Ledger, data: Any) -> Job:
     """How the data in memory were divided, as the evidence says."""
     config = ledger.entries[-1].evidence.config
-    division = SUBJECT_FIELDS[SUBJECT_FIELDS.index("data_limit") :]
+    division = MODEL_AND_DATA[MODEL_AND_DATA.index("data_limit") :]
     settings = {name: config[name] for name in division if name in config}
     settings |= text_defaults({}) if are_texts(data) else {}
     return make_job(weights=Path("in memory"), out=ledger.root, **settings)

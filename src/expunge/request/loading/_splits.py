@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from expunge._errors import DataError, InvalidInput
@@ -20,72 +20,48 @@ from expunge.engine import Card, load_card_data
 from expunge.request._job import Job
 
 
-@dataclass(frozen=True, eq=False)
-class SubjectData(Splits):
-    """Train, val and test in memory.
-
-    ``val_taken_from`` names the split that val was taken out of ("test" or "train"), or is empty
-    if the data (or the card) came with a val split.
-    """
-
-    val_taken_from: str = ""
-
-    def by_split(self) -> dict[str, Examples]:
-        """The three splits by name."""
-        return {"train": self.train, "val": self.val, "test": self.test}
-
-
-def load_data(job: Job, card: Card | None = None) -> SubjectData:
+def load_data(job: Job, card: Card | None = None) -> Splits:
     """Load the data of a job; data named by a card are checked against its fingerprint."""
     if not job.data and card is None:
         raise InvalidInput("`data` should be given: these weights have no card that names them.")
     if is_data_factory(job.data):
         train, test, given = find_data(job.data).load()
+        assert test is not None  # a factory that does not return it is refused
         data = _with_val(job, train, given, test)
         _check_fingerprint(data, job.data, card)
         return data
     if card is not None:
         _check_against_card(job, card)
-        splits = load_card_data(card, job.data or None)
-        return SubjectData(**vars(splits))
+        return load_card_data(card, job.data or None)
     # Nothing is held out of train here, so that indices mean what they mean to the user.
-    splits = load(job.data, seed=job.data_seed, val_fraction=0.0)
+    splits = load(job.data, seed=job.data_seed, val_fraction=0.0, val_from="test")
     val = splits.val if len(splits.val) else None
     data = _with_val(job, splits.train, val, splits.test)
     return replace(data, flip=splits.flip, encoding=splits.encoding)
 
 
-def gather_data(given: Any, job: Job, source: str = "The data") -> SubjectData:
+def gather_data(given: Any, job: Job, source: str = "The data") -> Splits:
     """Read (train, test), (train, val, test), or a mapping or object with these, into memory."""
     sets = read_splits(given, source)
     return _with_val(job, sets["train"], sets.get("val"), sets["test"])
 
 
-def _with_val(job: Job, train: Examples, val: Examples | None, test: Examples) -> SubjectData:
-    """The three splits; a missing val is taken out of ``job.val_from``, with its class mix."""
+def _with_val(job: Job, train: Examples, val: Examples | None, test: Examples) -> Splits:
+    """The three splits; a missing val is taken out of test, with its class mix."""
     for split, data in (("train", train), ("val", val), ("test", test)):
         if data is not None and not len(data):
             raise DataError(f"The {split} split of {job.data} should hold examples. (got none)")
-    taken_from = ""
     if val is None:
-        taken_from = job.val_from
-        whole = test if taken_from == "test" else train
-        if len(whole) < 2:
-            raise DataError(f"{taken_from} is too small to take val out of it. Give a val split.")
+        if len(test) < 2:
+            raise DataError("test is too small to take val out of it. Give a val split.")
         wanted = round(job.val_fraction * len(train))
-        rest, held_out = draw_val(whole, wanted, seed=job.data_seed)
+        rest, held_out = draw_val(test, wanted, seed=job.data_seed)
         if not held_out:
-            raise DataError(
-                f"{taken_from} has one example per class, so none for val. Give a val split."
-            )
-        val = whole.subset(held_out)
-        if taken_from == "test":
-            test = test.subset(rest)
-        else:
-            train = train.subset(rest)
+            raise DataError("test has one example per class, so none for val. Give a val split.")
+        test, val = test.subset(rest), test.subset(held_out)
     if job.data_limit is not None:
         train = thin_out(train, job.data_limit, job.data_seed)
-    return SubjectData("", train, val, test, flip=False, val_taken_from=taken_from)
+    return Splits("", train, val, test, flip=False)
 
 
 def _check_against_card(job: Job, card: Card) -> None:
@@ -104,7 +80,7 @@ def _check_against_card(job: Job, card: Card) -> None:
             )
 
 
-def _check_fingerprint(data: SubjectData, source: str, card: Card | None) -> None:
+def _check_fingerprint(data: Splits, source: str, card: Card | None) -> None:
     if card is not None and data.train.fingerprint() != card.data.fingerprint:
         raise DataError(
             f"The training data from {source} are not those the model was trained on: their "
