@@ -154,8 +154,9 @@ class PredictionCache:
         self._known = weakref.WeakKeyDictionary()
 
     def __call__(
-        self, model: nn.Module, data: Any, ask: Callable[[nn.Module, Any], Any] = predict
+        self, model: nn.Module, data: Any, ask: Callable[[nn.Module, Any], Any] | None = None
     ) -> Any:
+        ask = ask or predict
         answers, question = self._answers(model), (ask.__name__, id(data))
         reference, answer = answers.get(question, (None, None))
         # The identity of data that are gone may belong to others by now.

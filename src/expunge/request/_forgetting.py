@@ -87,14 +87,12 @@ def forget_records(
     loaded: ModelAndData,
     forget: Examples,
     retain: Examples,
-    cache: PredictionCache | None = None,
     **run: Any,
 ) -> ForgettingResult:
     """Forget ``forget`` in a copy of the model as the job says, and keep ``retain``.
 
     A method that reads the records is watched on val, which is never trained on. ``run`` are fields
-    of :class:`expunge.Execution`, such as ``checkpoint``; what is predicted with the new model goes
-    into ``cache``.
+    of :class:`expunge.Execution`, such as ``checkpoint``.
     """
     recipe = known_recipe(loaded.card, job)
     if job.exact and recipe is None:
@@ -109,7 +107,7 @@ def forget_records(
     if method.reads_forget:
         procedure = fit_to_size(procedure, len(forget), model, job.max_epochs)
         floor = FLOOR if job.margin_test is None else job.margin_test
-        watch = BestEpoch(model, forget, retain, loaded.val, floor, procedure)
+        watch = BestEpoch(loaded, forget, retain, floor, procedure)
         run["callbacks"] = [watch, *run.get("callbacks", ())]
     result = unlearn(
         model,
@@ -128,14 +126,14 @@ def forget_records(
         done = ForgettingResult(result.model, rows, last)
         if not isinstance(method, Refresh) or (method.keep or method.left) is not None:
             return done
-        known = _known_of(result.model, forget, loaded.val, cache)
+        known = _known_of(result.model, forget, loaded)
         if known is None or known.low <= REMEMBERED:
             return done
         name, options = split_part(job.method)
         less = {"method": join_part(name, options | {"left": method.left_in(model) / 2})}
         if run.get("checkpoint"):
             run["checkpoint"] = f"{run['checkpoint']}.deeper"
-        deeper = forget_records(job.model_copy(update=less), loaded, forget, retain, cache, **run)
+        deeper = forget_records(job.model_copy(update=less), loaded, forget, retain, **run)
         why = (
             f"The loss attack against val still had an AUC of {known.value:.2f}, so less of the "
             f"trained weights was kept in a second run, for the same cost again."
@@ -152,14 +150,12 @@ def forget_records(
     return ForgettingResult(chosen, rows, stopped)
 
 
-def _known_of(
-    model: nn.Module, forget: Examples, val: Examples, cache: PredictionCache | None
-) -> Estimate | None:
+def _known_of(model: nn.Module, forget: Examples, loaded: ModelAndData) -> Estimate | None:
     """The AUC of the loss attack against val of the same classes; None if val has none of them."""
-    chosen = match_class_mix(val.labels, forget.labels, seed=0, most=math.inf)
+    chosen = match_class_mix(loaded.val.labels, forget.labels, seed=0, most=math.inf)
     if not chosen:
         return None
-    records, unseen = (predict_records(model, part, cache) for part in (forget, val))
+    records, unseen = (predict_records(model, part, loaded.cache) for part in (forget, loaded.val))
     return delong_interval(-loss(records), -loss(unseen.take(chosen)))
 
 
@@ -210,22 +206,21 @@ class BestEpoch(Callback):
 
     def __init__(
         self,
-        model: nn.Module,
+        loaded: ModelAndData,
         forget: Examples,
         retain: Examples,
-        val: Examples,
         floor: float,
         procedure: Procedure,
     ) -> None:
-        self.forget, self.val = forget, val
-        chosen = match_class_mix(val.labels, forget.labels, seed=0, most=math.inf)
-        self.alike = chosen or list(range(len(val)))
+        self.forget, self.val = forget, loaded.val
+        chosen = match_class_mix(self.val.labels, forget.labels, seed=0, most=math.inf)
+        self.alike = chosen or list(range(len(self.val)))
         self.kept = []
         if isinstance(retain, TextExamples):
             self.kept = [retain.subset(evenly_spaced(len(retain), MAX_KEPT))]
         self.floor, self.epochs = floor, procedure.epochs
         self.constant = procedure.schedule == "constant"
-        distance, _, self.before = self._look(model, PredictionCache())
+        distance, _, self.before = self._look(loaded.model, loaded.cache)
         self.state = _Watched(best_distance=distance)
         self.best_weights: dict[str, Tensor] | None = None
 

@@ -9,12 +9,7 @@ from expunge._arrays import Array
 from expunge.data import Data
 from expunge.data.text import TextExamples
 from expunge.engine import PredictionCache
-from expunge.evaluation import (
-    Predictions,
-    predict_texts,
-    student_reach,
-    wilson_interval,
-)
+from expunge.evaluation import Predictions, predict_texts, student_reach, wilson_interval
 from expunge.evidence import Interval
 
 FEW = 20
@@ -22,11 +17,8 @@ FEW = 20
 decimal: together with the data and the models, more would say which records they are."""
 
 
-def predict_records(
-    model: nn.Module, data: Data, cache: PredictionCache | None = None
-) -> Predictions:
-    """Predictions of the records, in their order, or those that the ``cache`` has."""
-    cache = cache or PredictionCache()
+def predict_records(model: nn.Module, data: Data, cache: PredictionCache) -> Predictions:
+    """Predictions of the records, in their order; ``cache`` has them if they were made before."""
     if isinstance(data, TextExamples):
         return predict_texts(model, data, cache)
     predictions: Predictions = cache(model, data)

@@ -174,7 +174,6 @@ class RequestRunner:
                 examination.loaded,
                 examination.forget,
                 examination.retain,
-                examination.cache,
                 checkpoint=self.work.checkpoint,
                 progress=self.progress,
                 callbacks=[self.stopwatch],

@@ -43,9 +43,17 @@ class Forgery:
     usual: bool = False
 
     def apply(self, root: Path) -> None:
-        """Forge the requests in ``root``."""
+        """Forge the requests in ``root``; what changes nothing is not a forgery."""
+        before = contents(root)
         for step, *arguments in self.steps:
             STEPS[step](root, *arguments)
+        assert contents(root) != before, self.name
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """All files below ``root``."""
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
 @functools.cache

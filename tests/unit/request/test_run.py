@@ -86,11 +86,7 @@ def test_no_model_is_passed_over_the_same_data_twice(
         passes.append((model_digest(model), data.fingerprint()))
         return predict(model, data, **options)
 
-    for module in (
-        "engine._predict",
-        "request._predictions",
-    ):
-        monkeypatch.setattr(f"expunge.{module}.predict", watched)
+    monkeypatch.setattr("expunge.engine._predict.predict", watched)
     carry_out_quietly(make_request(**WATCHED | {"max_epochs": 2}))
     # The chosen model once more, as it will be used: in the plain memory layout.
     twice = {model for model, data in set(passes) if passes.count((model, data)) > 1}

@@ -6,7 +6,7 @@ import copy
 import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from expunge._specs import join_spec
 from expunge.data import Examples, Splits, TextSet
 from expunge.engine import (
     Card,
+    PredictionCache,
     build_from_config,
     channels_last,
     check_model_fits,
@@ -54,6 +55,7 @@ class ModelAndData:
     model's weights and buffers, ``data_digest`` that of the fingerprints of train, val and test.
     ``build`` makes a fresh model of the same architecture. ``inputs`` says how the model gets
     images, None if it gets them as they are. ``notes`` are for the reader of the preflight.
+    ``cache`` has what models predicted on these data, once for all stages of a request.
     """
 
     model: nn.Module
@@ -68,6 +70,7 @@ class ModelAndData:
     flip: bool = False
     inputs: InputForm | None = None
     notes: tuple[str, ...] = ()
+    cache: PredictionCache = field(default_factory=PredictionCache, repr=False)
 
     @property
     def names(self) -> tuple[str, ...] | None:

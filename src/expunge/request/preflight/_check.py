@@ -11,6 +11,7 @@ import torch
 from rich.console import RenderableType
 
 from expunge._errors import InvalidInput
+from expunge.data import Examples
 from expunge.data.text import TextExamples
 from expunge.engine import Predictions
 from expunge.evaluation import auc_of, confidence
@@ -47,8 +48,8 @@ class Preflight:
 
     findings: PreflightFindings
     duplicates: tuple[Duplicate, ...]
-    predictions: Mapping[str, Predictions] = field(default_factory=dict, repr=False)
-    """Of the given model: on "forget", "val", "test", and a sample of what is retained, "train"."""
+    parts: Mapping[str, Examples] = field(default_factory=dict, repr=False)
+    """What it was run on: "forget", "val", "test", and a sample of what is retained, "train"."""
     example: tuple[str, str] | None = None
     """Prompt and answer of an unseen text as the model reads them."""
 
@@ -88,17 +89,19 @@ def preflight(
     to_forget = new or list(requested.indices)
     retained = retained_without(loaded, {*to_forget, *earlier})
     progress("running the model on the data")
-    splits = {
+    parts = {
         "forget": loaded.train.subset(to_forget),
         "train": loaded.train.subset(sample_of(retained)),
         "val": loaded.val,
         "test": loaded.test,
     }
-    predictions = {name: predict_records(loaded.model, data) for name, data in splits.items()}
+    predictions = {
+        name: predict_records(loaded.model, part, loaded.cache) for name, part in parts.items()
+    }
 
     progress("checking whether the model fits the data")
     plain = loaded.with_inputs("fractions").model  # takes floats as they are
-    fit = check_model_fit(plain, splits["train"], predictions, loaded.classes)
+    fit = check_model_fit(plain, parts["train"], predictions, loaded.classes)
 
     progress("looking for duplicates of the records to forget")
     duplicates = find_duplicates(loaded, to_forget, earlier)
@@ -126,7 +129,7 @@ def preflight(
         notes=list(loaded.notes),
     )
     example = loaded.val.texts.rendered(0) if isinstance(loaded.val, TextExamples) else None
-    return Preflight(findings, duplicates, predictions, example)
+    return Preflight(findings, duplicates, parts, example)
 
 
 def retained_without(loaded: ModelAndData, gone: Collection[int]) -> list[int]:

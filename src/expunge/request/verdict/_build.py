@@ -203,7 +203,7 @@ def check_earlier_requests(
     indices = sorted({index for entry in ledger.entries for index in entry.indices})
     if not indices:
         return []
-    everything = predict_records(model, loaded.train.subset(indices))
+    everything = predict_records(model, loaded.train.subset(indices), loaded.cache)
     place_of = {index: place for place, index in enumerate(indices)}
     rows = []
     for entry in ledger.entries:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import nn
 
 from expunge.data import Examples
 from expunge.data.text import TextExamples
-from expunge.engine import PredictionCache
 from expunge.evaluation import (
     FactMoment,
     FactScores,
@@ -33,8 +33,7 @@ UNSEEN_PER_RECORD = 10
 class Examination:
     """The model and the data as they are compared, which records are forgotten and which retained.
 
-    ``sample`` is the part of ``retain`` that models are run on, ``before`` what the given one
-    predicts. ``cache`` has what the run predicts on the records, which the verdict needs too.
+    ``sample`` is the part of ``retain`` that models are run on.
     """
 
     loaded: ModelAndData
@@ -43,17 +42,19 @@ class Examination:
     forget: Examples
     retain: Examples
     sample: Examples
-    before: SplitPredictions
-    cache: PredictionCache = field(default_factory=PredictionCache)
+
+    @cached_property
+    def before(self) -> SplitPredictions:
+        """What the given model predicts."""
+        return self.predict(self.loaded.model)
 
     def predict(self, model: nn.Module) -> SplitPredictions:
-        """What another model predicts on the same records."""
-        return SplitPredictions(
-            forget=predict_records(model, self.forget, self.cache),
-            val=predict_records(model, self.loaded.val, self.cache),
-            retain=predict_records(model, self.sample),
-            test=predict_records(model, self.loaded.test),
-        )
+        """What a model predicts on the records, val, the sample and test."""
+        return self._predict(model, self.loaded.val, self.loaded.test)
+
+    def _predict(self, model: nn.Module, val: Examples, test: Examples) -> SplitPredictions:
+        parts = self.forget, val, self.sample, test
+        return SplitPredictions(*(predict_records(model, p, self.loaded.cache) for p in parts))
 
     def predict_later(self, model: nn.Module, seed: int) -> SplitPredictions | None:
         """What it predicts after benign steps, on no more examples than attacks need.
@@ -64,12 +65,8 @@ class Examination:
             return None
         again = after_benign_steps(model, self.retain, lr=benign_rate(model), seed=seed)
         val = self.loaded.val
-        return SplitPredictions(
-            forget=predict_records(again, self.forget),
-            val=predict_records(again, val.subset(evenly_spaced(len(val), SAMPLE))),
-            retain=predict_records(again, self.sample),
-            test=predict_records(again, self._unseen(seed)),
-        )
+        val = val.subset(evenly_spaced(len(val), SAMPLE))
+        return self._predict(again, val, self._unseen(seed))
 
     def facts_later(self, model: nn.Module, seed: int) -> dict[FactMoment, FactScores]:
         """What it knows of the facts of texts when it is attacked; nothing of other data."""
@@ -99,20 +96,17 @@ def examine(
     *,
     include_duplicates: bool = False,
 ) -> Examination:
-    """Divide the data for a request after the ``earlier`` ones; its preflight knows predictions."""
+    """Divide the data for a request after the ``earlier`` ones."""
     # The records, with their duplicates if these are included, and what is retained.
     in_retain = [d.index for d in preflight.duplicates if d.split == "retain"]
     added = set(in_retain if include_duplicates else ()) - set(to_forget)
     to_forget = sorted({*to_forget, *added})
     retained = retained_without(loaded, {*earlier, *to_forget})
 
-    # What the given model predicts on them: the preflight knows, unless the parts are others now.
+    # The given model was run on them in the preflight, unless the parts are others now.
     loaded = with_comparable_answers(loaded, to_forget, earlier)
-    train, model, known = loaded.train, loaded.model, preflight.predictions
-    forget, sample = train.subset(to_forget), train.subset(sample_of(retained))
+    train, forget, sample = loaded.train, preflight.parts["forget"], preflight.parts["train"]
     if added or not compares_all_words(loaded):
-        parts = {"forget": forget, "train": sample, "val": loaded.val, "test": loaded.test}
-        known = {name: predict_records(model, part) for name, part in parts.items()}
-    before = SplitPredictions(known["forget"], known["val"], known["train"], known["test"])
+        forget, sample = train.subset(to_forget), train.subset(sample_of(retained))
     retain = train.subset(retained)
-    return Examination(loaded, preflight, tuple(to_forget), forget, retain, sample, before)
+    return Examination(loaded, preflight, tuple(to_forget), forget, retain, sample)

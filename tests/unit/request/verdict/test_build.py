@@ -68,7 +68,8 @@ def judge(loaded: ModelAndData, findings: Preflight, tmp_path: Path) -> Judge:
         labels = before.retain.labels
         forget = loaded.train.subset(chosen)
         retain = Examples(torch.zeros(len(labels), 1), labels, loaded.classes)
-        examination = Relearned(loaded, findings, tuple(chosen), forget, retain, retain, before)
+        examination = Relearned(loaded, findings, tuple(chosen), forget, retain, retain)
+        object.__setattr__(examination, "before", before)
         object.__setattr__(examination, "after", after)
         object.__setattr__(examination, "later", later or after)
         return conclude(request, examination, result)
