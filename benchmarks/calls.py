@@ -1,11 +1,12 @@
-"""How many files and functions of expunge does one step enter, a run, a deletion request?
+"""How many files and functions of expunge does one step enter, a run, a request, a benchmark?
 
     python benchmarks/calls.py [--list]
 
 One FOCUS step around a linear layer of two tensors, traced with ``sys.setprofile``: in a loop of
 your own (``Update.backward``), and within ``unlearn``, batches, losses and optimizer included. Then
-all of ``unlearn``, and a deletion request from ids to its bundle, without what they import. A file
-change is a call from a function of one file into one of another. ``--list`` names every function.
+all of ``unlearn``, a deletion request from ids to its bundle, and a benchmark from a protocol to its
+published tables, figures and page, without what they import. A file change is a call from a function
+of one file into one of another. ``--list`` names every function.
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
 import expunge
+from expunge.bench._protocol_file import load_protocol
+from expunge.bench._publish import publish
+from expunge.bench._run import collect, run_planned
+from expunge.bench._stages import plan
+from expunge.dispatch import InlineEngine
 from expunge.engine import Run
+from expunge.store import Store
 
 SOURCE = str(Path(expunge.__file__).parent)
 Calls = list[tuple[str, str]]
@@ -84,6 +91,41 @@ def run_request(folder: str) -> None:
         expunge.forget(model=nn.Linear(3, 2), **own, progress=False, force=True)
 
 
+PROTOCOL = """\
+seeds = [0]
+evaluate_at = [1]
+
+[training]
+epochs = 1
+augment = false
+
+[unlearning]
+epochs = 1
+batch_size = 8
+
+[[block]]
+data = "digits"
+limit = 60
+test_limit = 80
+model = "small-cnn"
+width = 0.2
+scenarios = ["random:0.3"]
+methods = ["SRL"]
+addons = ["none", "AND", "FOCUS"]
+baselines = ["FT"]
+"""
+
+
+def run_benchmark(folder: str) -> None:
+    """A protocol on a few digits, run in this process and published."""
+    path = Path(folder) / "tiny.toml"
+    path.write_text(PROTOCOL, encoding="utf-8")
+    protocol, store = load_protocol(path), Store(f"{folder}/store")
+    planned = plan(protocol, device="cpu")
+    run_planned(planned, store, engine=InlineEngine(store)).check()
+    publish(protocol, collect(planned, store), Path(folder) / "results")
+
+
 def whole(run: Callable[[], None]) -> Calls:
     """All calls of a run, after one that imports what it needs."""
     run()
@@ -109,17 +151,18 @@ def within_unlearn() -> Calls:
     return calls
 
 
-def request() -> Calls:
-    """All calls of a request, each in a folder of its own."""
+def in_folders(run: Callable[[str], None]) -> Calls:
+    """All calls of a run that writes into a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        return whole(lambda: run_request(tempfile.mkdtemp(dir=folder)))
+        return whole(lambda: run(tempfile.mkdtemp(dir=folder)))
 
 
 MEASURED = {
     "own loop, step": own_loop,
     "unlearn, step": within_unlearn,
     "unlearn": lambda: whole(run_unlearn),
-    "request": request,
+    "request": lambda: in_folders(run_request),
+    "benchmark": lambda: in_folders(run_benchmark),
 }
 
 

@@ -11,8 +11,10 @@ from expunge.bench._results import BenchRun, load_results, save_results
 from expunge.bench._run import collect
 from expunge.store import Store
 
+RESULTS = Path(__file__).parents[3] / "results"
 
-def test_records_hold_the_metrics_at_the_epochs_asked_for(
+
+def test_results_hold_the_metrics_at_the_epochs_asked_for(
     planned: list[BenchRun], done: Store
 ) -> None:
     results = collect(planned, done)
@@ -34,7 +36,7 @@ def test_records_hold_the_metrics_at_the_epochs_asked_for(
     assert not results[2].agreement
 
 
-def test_records_survive_a_file(planned: list[BenchRun], done: Store, tmp_path: Path) -> None:
+def test_results_survive_a_file(planned: list[BenchRun], done: Store, tmp_path: Path) -> None:
     results = collect(planned, done)
     save_results(tmp_path / "results.jsonl", results)
     loaded = load_results(tmp_path / "results.jsonl")
@@ -50,3 +52,10 @@ def test_records_survive_a_file(planned: list[BenchRun], done: Store, tmp_path: 
             load_results(tmp_path / "bad.jsonl")
     with pytest.raises(DataError, match="cannot be read"):
         load_results(tmp_path / "absent.jsonl")
+
+
+@pytest.mark.parametrize(
+    "path", sorted(RESULTS.glob("*/results.jsonl")), ids=lambda path: path.parent.name
+)
+def test_published_results_are_written_again_byte_for_byte(path: Path) -> None:
+    assert "".join(f"{result.dump()}\n" for result in load_results(path)) == path.read_text()

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from expunge.bench._protocol_file import load_protocol
+from expunge.bench._results import load_results
 from expunge.bench._stages import plan
 from tests.unit.bench.tiny_protocol import write_tiny
+
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 def keys(tmp_path: Path, *changes: tuple[str, str], **options: str) -> set[str]:
@@ -45,6 +48,14 @@ def test_what_matters_changes_the_keys_below_it(
     base = keys(tmp_path)
     assert len(base) == 6
     assert len(base & keys(tmp_path, change)) == shared
+
+
+@pytest.mark.parametrize("name", ["paper-mini", "tofu-mini"])
+def test_published_runs_still_have_their_keys(name: str) -> None:
+    """So that a run resumes from a store of this or an earlier version, such as store.tar.xz."""
+    published = load_results(RESULTS / name / "results.jsonl")
+    planned = {stage.key for run in plan(load_protocol(name)) for stage in run.stages}
+    assert {result.key.partition("-")[0] for result in published} <= planned
 
 
 def test_models_are_shared_by_all_that_hangs_on_them() -> None:
