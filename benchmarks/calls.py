@@ -4,9 +4,9 @@
 
 One FOCUS step around a linear layer of two tensors, traced with ``sys.setprofile``: in a loop of
 your own (``Update.backward``), and within ``unlearn``, batches, losses and optimizer included. Then
-all of ``unlearn``, a deletion request from ids to its bundle, and a benchmark from a protocol to its
-published tables, figures and page, without what they import. A file change is a call from a function
-of one file into one of another. ``--list`` names every function.
+all of ``unlearn``, a deletion request from ids to its bundle, and a benchmark from a protocol to
+its published tables, figures and page, without what they import. A file change is a call from a
+function of one file into one of another. ``--list`` names every function.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def stops_table(runs: TaskResults) -> str:
         rows += seen.values()
     table = Summary((), tuple(STOPS), columns=STOPS)
     cells = [[row.label, *(table.cell(row, name) for name in STOPS)] for row in rows]
-    return _table(["", *(table.heading(name) for name in STOPS)], cells)
+    return _table(["", *(table.metric(name).label for name in STOPS)], cells)
 
 
 def stops_row(label: str, sweep: Sweep) -> Row:

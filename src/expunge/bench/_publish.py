@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from expunge._files import write_text
+from expunge.bench._page import machines_of, render_page
 from expunge.bench._protocol import Protocol
 from expunge.bench._results import BenchResult, save_results
-from expunge.bench._tasks import group_results
 from expunge.bench.paper.claims import ClaimLedger, claim_ledger
 from expunge.bench.plots import WrittenFigures, write_figures
 from expunge.bench.tables import TABLES, make_table
 from expunge.bench.tables._summary import Summary, csv_text, markdown_table
-from expunge.report import render_bench, write_page
+from expunge.report import write_page
 
 HELD = (
     "Held says that the statement is true of these runs, not that their result is good: an add-on "
@@ -37,7 +37,8 @@ def publish(
         names += ["claims.md", "claims.csv"]
     page = results_page(protocol, results, ledger, tables, figures.paths, folder)
     write_text(folder / "README.md", page)
-    write_page(folder / "report.html", interactive_page(protocol, results, ledger))
+    title = protocol.title or protocol.name
+    write_page(folder / "report.html", render_page(results, title, ledger.rows()))
     paths = [folder / name for name in (*names, "README.md", "report.html")]
     notes = [f"figure {name}: {why}" for name, why in figures.left_out.items()]
     return [*paths, *tables, *figures.paths], notes
@@ -90,34 +91,15 @@ def results_page(
     return "\n\n".join(parts) + "\n"
 
 
-def interactive_page(
-    protocol: Protocol, results: Sequence[BenchResult], ledger: ClaimLedger
-) -> str:
-    """The same as one HTML file: pick metric, rows and epoch; filter the claims."""
-    shown = {
-        result.key
-        for runs in group_results(results)
-        for variant in runs.main_variants.values()
-        for result in variant
-    }
-    plain = [result.as_plain() | {"main": result.key in shown} for result in results]
-    return render_bench(plain, protocol.title or protocol.name, ledger.rows())
-
-
 def _what_ran(protocol: Protocol, results: Sequence[BenchResult]) -> str:
     unlearned = [result for result in results if not result.is_reference]
-    wanted = protocol.size
-    machines = {
-        f"{e.get('processor', '?')} ({e.get('machine', '?')}), torch {e.get('torch', '?')}"
-        for e in (result.environment for result in results)
-    }
     diverged = [result for result in unlearned if result.diverged]
     sentences = [
-        f"Protocol `{protocol.name}`: {len(unlearned)} of {wanted} unlearning runs finished, seeds "
-        f"{', '.join(map(str, protocol.seeds))}."
+        f"Protocol `{protocol.name}`: {len(unlearned)} of {protocol.size} unlearning runs "
+        f"finished, seeds {', '.join(map(str, protocol.seeds))}."
     ]
-    if machines:
-        sentences.append(f"Computed on {'; '.join(sorted(machines))}.")
+    if machines := machines_of(results):
+        sentences.append(f"Computed on {machines}.")
     if diverged:
         labels = ", ".join(sorted({result.label for result in diverged}))
         sentences.append(f"{len(diverged)} runs diverged: {labels}.")

@@ -7,7 +7,7 @@ a variant, whatever it was run on. Tables, figures and claims group results by s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -147,13 +147,18 @@ class BenchRun:
         return name if self.moments in ("", "published") else f"{name} ({self.moments})"
 
     @property
-    def title(self) -> str:
-        """The task in words: ``CIFAR-10, VGG16, 10 % random forgetting``."""
+    def subject(self) -> str:
+        """Data and model in words: ``CIFAR-10, VGG16``."""
         words = [_WRITTEN.get(self.dataset, self.dataset), _WRITTEN.get(self.arch, self.arch)]
         words += [f"width {self.width:g}"] if self.width not in (None, 1.0) else []
         what = "people" if self.is_text else "images"
         words += [f"{self.limit:,} {what}"] if self.limit else []
-        return ", ".join([*words, scenario_in_words(self.scenario)])
+        return ", ".join(words)
+
+    @property
+    def title(self) -> str:
+        """The task in words: ``CIFAR-10, VGG16, 10 % random forgetting``."""
+        return f"{self.subject}, {scenario_in_words(self.scenario)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +183,7 @@ class BenchResult(BenchRun):
     @property
     def evaluated(self) -> list[dict[str, Any]]:
         """The rows that hold metrics."""
-        return [row for row in self.epochs if "ua" in row or "exact_memorisation" in row]
+        return [row for row in self.epochs if is_scored(row)]
 
     @property
     def final(self) -> dict[str, Any]:
@@ -196,16 +201,27 @@ class BenchResult(BenchRun):
             return None
         return abs(float(value)) if metric == "abs_rua" else float(value)
 
-    def as_plain(self) -> dict[str, Any]:
-        """The result as values of JSON; what is empty is left out."""
+    @property
+    def machine(self) -> str:
+        """The machine it was computed on, with the version of torch."""
+        known = self.environment
+        words = [str(gpu) for gpu in known.get("gpus", ())]
+        if not words and "cores" in known:
+            cores = "1 core" if known["cores"] == 1 else f"{known['cores']} cores"
+            words = [f"{cores} of {known.get('processor', 'a processor')}"]
+        return ", ".join([*words, *([f"torch {known['torch']}"] if "torch" in known else [])])
+
+    def dump(self) -> str:
+        """One line of JSON; what is empty is left out."""
         own = ("diverged", "epochs", "steps", "agreement", "definitions", "environment")
         names = ("key", "label", "baseline", "settings", *own)
         plain = {name: value for name in names if (value := getattr(self, name))}
-        return {"format": FORMAT} | plain
+        return json.dumps({"format": FORMAT} | plain)
 
-    def dump(self) -> str:
-        """One line of JSON."""
-        return json.dumps(self.as_plain())
+
+def is_scored(row: Mapping[str, Any]) -> bool:
+    """Whether a row of an epoch holds metrics: those of images, or those of texts."""
+    return "ua" in row or "exact_memorisation" in row
 
 
 def save_results(path: Path, results: Iterable[BenchResult]) -> None:

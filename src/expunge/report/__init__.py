@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from expunge.report._bench import render_bench as render_bench
     from expunge.report._figure import COLOURS as COLOURS
     from expunge.report._figure import hide_frame as hide_frame
     from expunge.report._figure import legend_beside as legend_beside
@@ -14,5 +13,7 @@ if TYPE_CHECKING:
     from expunge.report._letter import render_letter as render_letter
     from expunge.report._page import write_page as write_page
     from expunge.report._request import render_request as render_request
+if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.report._page import render
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -12,6 +12,8 @@ from expunge.bench._stages import plan
 from expunge.dispatch import InlineEngine
 from expunge.store import Store
 from tests.unit.bench.tiny_protocol import write_tiny
+from tests.unit.report.conftest import browser as browser
+from tests.unit.report.conftest import pages as pages
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from expunge.report import render_bench, render_request, write_page
-from tests.unit.report import fake, fake_bench
+from expunge.bench._page import render_page
+from expunge.report import render_request, write_page
+from tests.unit.bench import fake_results
+from tests.unit.report import fake
 
 if TYPE_CHECKING:
     from tests.unit.report.browser import Browser
@@ -36,8 +38,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     for name, evidence in made.items():
         write_page(folder / f"{name}.html", render_request(evidence))
-    page = render_bench(fake_bench.results(), "A small benchmark", fake_bench.claims())
-    write_page(folder / "bench.html", page)
-    many = render_bench(fake_bench.many_results(), "Many methods", fake_bench.claims())
-    write_page(folder / "many.html", many)
+    benchmarks = {"bench": fake_results.results(), "many": fake_results.many_results()}
+    for name, results in benchmarks.items():
+        page = render_page(results, "A small benchmark", fake_results.claims())
+        write_page(folder / f"{name}.html", page)
     return folder

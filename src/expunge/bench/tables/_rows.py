@@ -65,7 +65,7 @@ def summary_of(
     groups = tuple(group for group in groups if group.rows)
     summary = Summary(groups, tuple(metrics), ideal, title, task_notes(runs), **more)
     kept = tuple(m for m in metrics if any(row.values.get(m) for row in summary.rows))
-    empty = [summary.heading(metric) for metric in metrics if metric not in kept]
+    empty = [summary.metric(metric).label for metric in metrics if metric not in kept]
     unmeasured = [f"Not measured: {', '.join(empty)}"] if empty else []
     return replace(summary, metrics=kept, notes=(*summary.notes, *unmeasured))
 

@@ -7,9 +7,9 @@ import io
 import math
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from rich import box
 from rich.markup import escape
@@ -92,12 +92,6 @@ class Summary:
         return tuple(row for group in self.groups for row in group.rows)
 
     @property
-    def n(self) -> int | None:
-        """The number of seeds behind every cell; None where cells differ or all are empty."""
-        counts = self._counts(self.rows)
-        return counts[0] if len(counts) == 1 else None
-
-    @property
     def has_n_column(self) -> bool:
         """Whether every row says its n, as cells differ in it."""
         return len(self._counts(self.rows)) > 1
@@ -116,13 +110,9 @@ class Summary:
         """What a column is."""
         return self.columns[name] if name in self.columns else METRICS[name]
 
-    def heading(self, name: str) -> str:
-        """A column's heading."""
-        return self.metric(name).label
-
     def footnotes(self) -> list[str]:
-        """What a reader has to know: n, and the notes."""
-        counts = [] if self.n is None or self.has_n_column else [f"n = {self.n}"]
+        """What a reader has to know: n, unless it has a column, and the notes."""
+        counts = [] if self.has_n_column else [f"n = {n}" for n in self._counts(self.rows)]
         return [*counts, *self.notes]
 
     def best(self, group: RowGroup, metric: str) -> frozenset[str]:
@@ -153,12 +143,26 @@ class Summary:
             return ""
         return f"{mean:.{decimals}f}" + ("" if math.isnan(std) else f"{sign}{std:.{decimals}f}")
 
-    def marked(self) -> Iterator[tuple[RowGroup, Row, dict[str, bool]]]:
-        """Every row with its group, and whether it is the best by each metric."""
-        for group in self.groups:
-            best = {m: self.best(group, m) for m in self.metrics}
-            for row in group.rows:
-                yield group, row, {m: row.label in best[m] for m in self.metrics}
+    def marked(self, group: RowGroup) -> Iterator[tuple[Row, dict[str, bool]]]:
+        """Every row of a group, and whether it is the best by each metric."""
+        best = {m: self.best(group, m) for m in self.metrics}
+        for row in group.rows:
+            yield row, {m: row.label in best[m] for m in self.metrics}
+
+    def _texts(
+        self, show: Callable[[str, bool], str], *, short: bool = False
+    ) -> tuple[list[str], list[list[list[str]]]]:
+        """The header, and the rows of each group: label, cells and n, as ``show`` writes cells."""
+        header = ["", *(self.metric(m).label for m in self.metrics)]
+        groups = [
+            [
+                [row.label, *(show(self.cell(row, m, short=short), best[m]) for m in best)]
+                + ([show(self.count(row), False)] if self.has_n_column else [])
+                for row, best in self.marked(group)
+            ]
+            for group in self.groups
+        ]
+        return header + (["n"] if self.has_n_column else []), groups
 
     def terminal(self, title: str = "") -> Table:
         """A table for the terminal, 80 columns wide for six metrics; the best carry a star."""
@@ -172,46 +176,45 @@ class Summary:
             box=box.SIMPLE_HEAD,
             padding=0,
         )
-        table.add_column("", no_wrap=True)
-        for metric in self.metrics:
-            heading = escape(f"{self.heading(metric)} ")
-            table.add_column(heading, justify="right", no_wrap=True)
-        if self.has_n_column:
-            table.add_column("n", justify="right", style="dim", no_wrap=True)
-        for group, row, best in self.marked():
-            cells = [
-                f"[bold green]{self.cell(row, m, short=True)}*[/]"
-                if best[m]
-                else f"{self.cell(row, m, short=True)} "
-                for m in self.metrics
-            ]
-            cells += [self.count(row)] if self.has_n_column else []
-            table.add_row(escape(row.label), *cells, end_section=row is group.rows[-1])
+
+        def show(text: str, best: bool) -> str:
+            return f"[bold green]{text}*[/]" if best else f"{text} "
+
+        header, groups = self._texts(show, short=True)
+        for heading in header:
+            justify: Literal["left", "right"] = "right" if heading else "left"
+            table.add_column(escape(f"{heading} "), justify=justify, no_wrap=True)
+        for group in groups:
+            for label, *cells in group:
+                table.add_row(escape(label), *cells)
+            table.add_section()
         return table
 
     def markdown(self, *, notes: bool = True) -> str:
         """A Markdown table; the best of each group in bold. ``notes`` adds title, n and notes."""
-        header = ["", *(self.heading(m) for m in self.metrics)]
-        header += ["n"] if self.has_n_column else []
-        rows = []
-        for _, row, best in self.marked():
-            cells = [f"**{self.cell(row, m)}**" if best[m] else self.cell(row, m) for m in best]
-            cells += [self.count(row)] if self.has_n_column else []
-            rows.append([row.label, *cells])
+        header, groups = self._texts(lambda text, best: f"**{text}**" if best else text)
+        rows = (row for group in groups for row in group)
         text = "\n".join(markdown_table(header, rows)) + "\n"
         if not notes:
             return text
         above = f"**{self.title}**\n\n" if self.title else ""
-        below = "".join(f"\n{_sentence(note)}\n" for note in self.footnotes())
+        below = "".join(f"\n{note.removesuffix('.')}.\n" for note in self.footnotes())
         return above + text + below
 
     def latex(self, *, label: str = "") -> str:
         """A LaTeX table (booktabs; graphicx if wide); the best of each group in bold."""
-        width = len(self.metrics) + self.has_n_column
-        wide = width > WIDE
-        headings = [latex_escape(self.heading(metric)) for metric in self.metrics]
-        header = latex_row(["", *headings, *(["$n$"] if self.has_n_column else [])])
-        tabular = latex_tabular("l" + "r" * width, header, self._latex_body(width))
+        header, groups = self._texts(_latex_cell)
+        wide = len(header) > WIDE + 1
+        body: list[str] = []
+        for group in groups:
+            body += [f"\\cmidrule(lr){{2-{len(header)}}}"] if body and group else []
+            body += [_latex_row([latex_escape(name), *cells]) for name, *cells in group]
+        head = _latex_row("$n$" if name == "n" else latex_escape(name) for name in header)
+        tabular = [
+            f"\\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+            *(f"  {line}" for line in (r"\toprule", head, r"\midrule", *body, r"\bottomrule")),
+            r"\end{tabular}",
+        ]
         lines = [
             r"% needs \usepackage{booktabs}" + (r" and \usepackage{graphicx}" if wide else ""),
             r"\begin{table}[tbh]",
@@ -238,7 +241,8 @@ class Summary:
                 "std": row.std(m),
                 "best": int(best[m]),
             }
-            for group, row, best in self.marked()
+            for group in self.groups
+            for row, best in self.marked(group)
             for m in self.metrics
             if not math.isnan(row.mean(m))
         ]
@@ -256,28 +260,6 @@ class Summary:
         notes += ["mean ± std over seeds, the best in bold", *self.footnotes()]
         sentences = ". ".join(note[:1].upper() + note[1:].rstrip(".") for note in notes)
         return re.sub(r"\b[Nn] = (\d+)", r"$n = \1$", latex_escape(sentences) + ".")
-
-    def _latex_body(self, width: int) -> list[str]:
-        lines: list[str] = []
-        current = None
-        for group, row, best in self.marked():
-            if current is not None and group is not current:
-                lines.append(f"\\cmidrule(lr){{2-{width + 1}}}")
-            current = group
-            cells = [_latex_cell(self.cell(row, m), bold=best[m]) for m in self.metrics]
-            cells += [self.count(row).replace("-", "--")] if self.has_n_column else []
-            lines.append(latex_row([latex_escape(row.label), *cells]))
-        return lines
-
-
-def _latex_cell(text: str, *, bold: bool) -> str:
-    text = latex_escape(text)
-    text = f"$-${text[1:]}" if text.startswith("-") else text
-    return f"\\textbf{{{text}}}" if bold else text
-
-
-def _sentence(note: str) -> str:
-    return note if note.endswith(".") else f"{note}."
 
 
 # The pieces of each format.
@@ -305,18 +287,14 @@ def latex_escape(text: str) -> str:
     return "".join(_LATEX.get(sign, sign) for sign in text)
 
 
-def latex_row(cells: Iterable[str]) -> str:
-    """A row of a tabular, from cells that are LaTeX already."""
+def _latex_row(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def latex_tabular(alignment: str, header: str, body: Sequence[str]) -> list[str]:
-    """The lines of a tabular with booktabs' rules above, between and below header and body."""
-    return [
-        f"\\begin{{tabular}}{{{alignment}}}",
-        *(f"  {line}" for line in (r"\toprule", header, r"\midrule", *body, r"\bottomrule")),
-        r"\end{tabular}",
-    ]
+def _latex_cell(text: str, best: bool) -> str:
+    text = re.sub(r"(?<=\d)-(?=\d)", "--", latex_escape(text))
+    text = f"$-${text[1:]}" if text.startswith("-") else text
+    return f"\\textbf{{{text}}}" if best else text
 
 
 def csv_text(rows: Sequence[Mapping[str, object]]) -> str:

@@ -168,7 +168,7 @@ def test_special_signs_are_escaped(sign: str) -> None:
 
 
 def test_n_is_in_every_format() -> None:
-    assert (EQUAL.n, UNEQUAL.n) == (2, None)
+    assert (EQUAL.has_n_column, UNEQUAL.has_n_column) == (False, True)
     assert "n = 2" in printed(EQUAL)
     assert "n = 2" in EQUAL.markdown()
     assert "$n = 2$" in EQUAL.latex()

@@ -10,39 +10,42 @@ from typing import Any
 import pytest
 from selenium.webdriver.support.ui import Select
 
-from expunge.report import render_bench
-from expunge.report._bench import describe_tasks, machines_of, rows_by
-from tests.unit.report import fake_bench
+from expunge.bench._page import machines_of, render_page, rows_by
+from tests.unit.bench import fake_results
 from tests.unit.report.browser import Browser
 from tests.unit.report.html import embedded
 
 
 def test_rows_are_told_apart_by_no_more_settings_than_needed() -> None:
-    runs = fake_bench.results()
+    runs = fake_results.results()
     assert rows_by(runs) == ["label", "lr"]
-    assert rows_by([run for run in runs if run["settings"]["lr"] != 3e-3]) == ["label"]
+    assert rows_by([run for run in runs if run.lr != 3e-3]) == ["label"]
 
 
 def test_the_bench_page_keeps_metrics_and_leaves_single_classes_out() -> None:
-    data = embedded(render_bench(fake_bench.results(), "<b>Title</b>", fake_bench.claims()))
+    data = embedded(render_page(fake_results.results(), "<b>Title</b>", fake_results.claims()))
     row = data["results"][-1]["epochs"][-1]
     assert {"ua", "rua", "abs_rua", "rte", "epoch", "scored"} <= set(row)
     assert "ua_class_0" not in row
     assert data["metrics"]["rua"]["label"] == "rUA"
-    assert data["claims"] == fake_bench.claims()
+    assert data["claims"] == fake_results.claims()
 
 
 def test_the_title_names_data_architecture_and_machine() -> None:
-    results = fake_bench.results()
-    assert describe_tasks(results) == "digits, small-cnn × 0.5"
+    results = fake_results.results()
     assert machines_of(results) == "2 cores of A64, torch 2.13.0"
-    page = render_bench(results, "Results", [])
-    assert "<title>Results: digits, small-cnn × 0.5 (2 cores of A64, torch 2.13.0)</title>" in page
-    assert describe_tasks(fake_bench.many_results()) == "CIFAR-10, VGG16 × 0.25"
+    page = render_page(results, "Results", [])
+    assert (
+        "<title>Results: digits, small-cnn, width 0.5 (2 cores of A64, torch 2.13.0)</title>"
+        in page
+    )
+    assert {result.subject for result in fake_results.many_results()} == {
+        "CIFAR-10, VGG16, width 0.25"
+    }
 
 
 def test_an_empty_bench_says_so() -> None:
-    assert "There are no results yet." in render_bench([], "Nothing", [])
+    assert "There are no results yet." in render_page([], "Nothing", [])
 
 
 @pytest.fixture
@@ -95,7 +98,7 @@ def test_held_stands_beside_the_numbers_that_it_is_about(page: Browser) -> None:
 
 def test_a_ruined_model_is_listed_and_does_not_press_the_others_together(many: Browser) -> None:
     note = many.one("#overview-note").text
-    assert "lost more than 15 points of TA: SCRUB(loss=released,gamma=1)-ADDON-29 (TA 10.0" in note
+    assert "lost more than 15 points of TA: SCRUB(gamma=1,loss=released)-ADDON-29 (TA 10.0" in note
     ticks = [float(text) for text in many.texts("#overview-chart text") if text.endswith(".0")]
     assert min(ticks) > 60
 
@@ -121,8 +124,8 @@ def test_many_long_names_fit_and_keep_their_ends(many: Browser, width: int) -> N
             assert inside, chart
         tasks = many.texts("#overview-task option")
         assert tasks == [
-            "random:0.1",
-            "class:3:0.4",
+            "10 % random forgetting",
+            "40 % of class 3",
         ]
         assert many.problems() == []
     finally:
@@ -132,9 +135,9 @@ def test_many_long_names_fit_and_keep_their_ends(many: Browser, width: int) -> N
 def values(label: str, lr: float | None, metric: str, epoch: int) -> list[float]:
     return [
         row[metric]
-        for result in fake_bench.results()
-        if result["label"] == label and result["settings"]["lr"] == lr
-        for row in result["epochs"]
+        for result in fake_results.results()
+        if result.label == label and result.lr == lr
+        for row in result.epochs
         if row["epoch"] == epoch
     ]
 
