@@ -13,7 +13,6 @@ from expunge.bench.paper.claims import ClaimLedger, claim_ledger
 from expunge.bench.plots import WrittenFigures, write_figures
 from expunge.bench.tables import TABLES, make_table
 from expunge.bench.tables._summary import Summary, csv_text, markdown_table
-from expunge.report import write_page
 
 HELD = (
     "Held says that the statement is true of these runs, not that their result is good: an add-on "
@@ -38,7 +37,7 @@ def publish(
     page = results_page(protocol, results, ledger, tables, figures.paths, folder)
     write_text(folder / "README.md", page)
     title = protocol.title or protocol.name
-    write_page(folder / "report.html", render_page(results, title, ledger.rows()))
+    write_text(folder / "report.html", render_page(results, title, ledger.rows()))
     paths = [folder / name for name in (*names, "README.md", "report.html")]
     notes = [f"figure {name}: {why}" for name, why in figures.left_out.items()]
     return [*paths, *tables, *figures.paths], notes

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from expunge.report._figure import new_figure as new_figure
     from expunge.report._figure import save_figure as save_figure
     from expunge.report._letter import render_letter as render_letter
-    from expunge.report._page import write_page as write_page
     from expunge.report._request import render_request as render_request
 if TYPE_CHECKING:  # for other packages of expunge
     from expunge.report._page import render

@@ -5,18 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from pathlib import Path, PurePath
 from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 from markupsafe import Markup
 
 from expunge._durations import format_duration
-from expunge._files import write_text
+from expunge._strict_json import to_json_types
 from expunge.report import _formatting as formatting
 
 STYLES = (
@@ -61,11 +59,6 @@ def render(template: str, data: Any, scripts: Sequence[str], **values: Any) -> s
     return templates().get_template(template).render(page)
 
 
-def write_page(path: str | Path, html: str) -> None:
-    """Write a page atomically."""
-    write_text(path, html)
-
-
 def embed(value: Any) -> Markup:
     """``value`` as JSON for a ``<script type="application/json">`` that holds no markup.
 
@@ -78,19 +71,6 @@ def embed(value: Any) -> Markup:
     # Lone surrogates, as in file names that are not UTF-8, cannot be written to a file.
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return Markup(text.translate(ESCAPES))
-
-
-def to_json_types(value: Any) -> Any:
-    """``value`` in the types of JSON; NaN and infinity become null."""
-    if isinstance(value, Mapping):
-        return {str(name): to_json_types(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_json_types(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, PurePath):
-        return str(value)
-    return value
 
 
 @cache

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from expunge._files import write_text
 from expunge.bench._page import render_page
-from expunge.report import render_request, write_page
+from expunge.report import render_request
 from tests.unit.bench import fake_results
 from tests.unit.report import fake
 
@@ -37,9 +38,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "bare": fake.bare(),
     }
     for name, evidence in made.items():
-        write_page(folder / f"{name}.html", render_request(evidence))
+        write_text(folder / f"{name}.html", render_request(evidence))
     benchmarks = {"bench": fake_results.results(), "many": fake_results.many_results()}
     for name, results in benchmarks.items():
         page = render_page(results, "A small benchmark", fake_results.claims())
-        write_page(folder / f"{name}.html", page)
+        write_text(folder / f"{name}.html", page)
     return folder

@@ -10,8 +10,9 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from expunge._files import write_text
 from expunge.evidence._sections import EpochRow, Status
-from expunge.report import render_request, write_page
+from expunge.report import render_request
 from tests.unit.report import fake
 from tests.unit.report.browser import PATIENCE, Browser
 
@@ -86,7 +87,7 @@ def test_every_verdict_has_its_title_and_colour(
     browser: Browser, tmp_path: Path, status: Status, style: str, title: str
 ) -> None:
     evidence = fake.evidence(42, status=status)
-    write_page(tmp_path / "page.html", render_request(evidence))
+    write_text(tmp_path / "page.html", render_request(evidence))
     browser.open(tmp_path / "page.html")
     assert title in browser.one("#verdict h1").text
     assert f"verdict {style}" in browser.run("return document.getElementById('verdict').className")
@@ -135,7 +136,7 @@ def test_an_unknown_cost_of_retraining_is_unknown(browser: Browser, tmp_path: Pa
     cost = EVIDENCE.preflight.cost.model_copy(update=unknown)
     preflight = EVIDENCE.preflight.model_copy(update={"cost": cost})
     evidence = EVIDENCE.model_copy(update={"preflight": preflight})
-    write_page(tmp_path / "page.html", render_request(evidence))
+    write_text(tmp_path / "page.html", render_request(evidence))
     browser.open(tmp_path / "page.html")
     assert browser.problems() == []
     assert "retraining: unknown, --training-epochs tells" in browser.texts(".tiles > div")[-1]
@@ -144,7 +145,7 @@ def test_an_unknown_cost_of_retraining_is_unknown(browser: Browser, tmp_path: Pa
 
 def opened(browser: Browser, folder: Path, status: Status) -> str:
     """The text of the page of a request that ended so."""
-    write_page(folder / "page.html", render_request(fake.evidence(42, status=status)))
+    write_text(folder / "page.html", render_request(fake.evidence(42, status=status)))
     browser.open(folder / "page.html")
     assert browser.problems() == []
     return browser.one("main").text
@@ -204,7 +205,7 @@ def test_a_run_that_was_not_watched_shows_what_it_recorded(
 ) -> None:
     epochs = [EpochRow(epoch=k, seconds=1.5 * k, objective=1.0 / k) for k in (1, 2, 3)]
     evidence = EVIDENCE.model_copy(update={"epochs": epochs})
-    write_page(tmp_path / "page.html", render_request(evidence))
+    write_text(tmp_path / "page.html", render_request(evidence))
     browser.open(tmp_path / "page.html")
     measures = browser.texts("#epoch-metric option")
     assert measures == ["Loss that the method minimises", "Seconds so far"]
