@@ -89,9 +89,6 @@ def check_arguments(function: Any, arguments: Mapping[str, Any]) -> None:
     for name, kind in _kinds_of(function).items():
         if name in arguments:
             check_kind(name, kind, arguments[name])
-    seed = arguments.get("seed")
-    if seed is not None and seed not in SEEDS:
-        raise InvalidInput(f"`seed` should be a whole number in 0..2**63-1. (got {seed})")
 
 
 def check_fields(part: Any) -> None:
@@ -105,6 +102,8 @@ def check_kind(name: str, kind: Any, value: Any) -> None:
     """Raise unless ``value`` is of ``kind``, an annotation; ``name`` is for the message."""
     misfit = _find_misfit(kind, value)
     if misfit is None:
+        if name == "seed" and isinstance(value, int) and value not in SEEDS:
+            raise InvalidInput(f"`seed` should be a whole number in 0..2**63-1. (got {value})")
         return
     wanted, wrong, of_list = misfit
     what, call = f"Each of `{name}`" if of_list else f"`{name}`", ""

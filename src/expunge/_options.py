@@ -64,6 +64,11 @@ class Option:
         return get_args(self.type) if get_origin(self.type) is Literal else ()
 
     @property
+    def text(self) -> str:
+        """The help, with the values of a ``Literal``."""
+        return f"{self.help} One of {', '.join(self.choices)}." if self.choices else self.help
+
+    @property
     def plain_type(self) -> Any:
         """The type without its range."""
         return get_args(self.type)[0] if get_origin(self.type) is Annotated else self.type

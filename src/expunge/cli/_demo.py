@@ -202,11 +202,12 @@ def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) 
 
 
 def what_focus_did(summary: Summary) -> str:
-    """One sentence: rUA of each method alone and with FOCUS."""
+    """One line: rUA of each method alone and with FOCUS, and whether it came nearer to zero."""
     remaining = {row.label: row.mean("rua") for row in summary.rows}
-    changes = [
-        f"{label} from {rua:+.1f} to {remaining[f'{label}-FOCUS']:+.1f}"
-        for label, rua in remaining.items()
-        if f"{label}-FOCUS" in remaining
-    ]
-    return f"What FOCUS did to rUA, which is 0 for a retrained model: {', '.join(changes)}."
+    changes: dict[str, list[str]] = {"Nearer to it": [], "Not nearer": []}
+    for label, rua in remaining.items():
+        if (later := remaining.get(f"{label}-FOCUS")) is not None:
+            kind = "Nearer to it" if abs(later) < abs(rua) else "Not nearer"
+            changes[kind].append(f"{label} from {rua:+.1f} to {later:+.1f}")
+    parts = [f"{kind}: {', '.join(found)}." for kind, found in changes.items() if found]
+    return " ".join(["What FOCUS did to rUA, which is 0 for a retrained model.", *parts])

@@ -11,7 +11,6 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from expunge._kinds import SEEDS
 from expunge._options import Option
 from expunge._registry import Registry
 from expunge.data import DATASETS, SCENARIOS, find_data
@@ -70,7 +69,7 @@ KnownScenario = Annotated[
     ),
 ]
 ScenarioSeed = Annotated[
-    int, typer.Option(min=0, max=SEEDS[-1], help="Seed of the examples that a scenario draws.")
+    int, typer.Option(min=0, help="Seed of the examples that a scenario draws.")
 ]
 MovedData = Annotated[
     str | None,
@@ -110,13 +109,13 @@ COMPLETE: dict[str, Callable[..., Any]] = {
 FLAGS = {"out": "-o"}
 
 
-def expand_options(
+def takes_procedure_options(
     parameter: str,
     *,
     options: Sequence[Option] = PLAIN_OPTIONS,
     defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command one option for each of ``options``, in place of its ``parameter``.
+    """Give a command one option for each of a procedure's ``options``, in place of ``parameter``.
 
     The command gets them in ``parameter``: a dict of the plain values, by name; None is what was
     not given, for the method or a file to decide. ``defaults`` are what the help says where the
@@ -149,7 +148,7 @@ def expand_options(
 
 
 def _as_parameter(option: Option, defaults: Mapping[str, str], panel: str) -> inspect.Parameter:
-    text = option.help
+    text = option.text
     if option.default is not None and option.type is not bool:
         text = f"{text.rstrip('.')} (default: {defaults.get(option.name, option.default)})."
     name = f"--{option.name.replace('_', '-')}"
@@ -166,6 +165,7 @@ def _as_parameter(option: Option, defaults: Mapping[str, str], panel: str) -> in
             typer.Option(
                 *flags,
                 help=text,
+                metavar="NAME" if option.choices else None,  # all of them would fill the column
                 autocompletion=complete,
                 rich_help_panel=option.section or panel,
             ),

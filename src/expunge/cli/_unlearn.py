@@ -9,7 +9,6 @@ import typer
 from rich.table import Table
 
 from expunge._files import check_weights_out, require_file
-from expunge._kinds import SEEDS
 from expunge.cli import _options as options
 from expunge.cli._output import AsJson, Output, Quiet, Verbose, number_table
 from expunge.data import parse_scenario
@@ -27,8 +26,10 @@ PREFERRED = ("aggregate", "epochs", "batch_size", "lr", "batchnorm", "schedule")
 """Options that methods have preferences for."""
 
 
-@options.expand_options("procedure", defaults=dict.fromkeys(PREFERRED, "what suits the method"))
-@options.expand_options("machine", options=EXECUTION_OPTIONS)
+@options.takes_procedure_options(
+    "procedure", defaults=dict.fromkeys(PREFERRED, "what suits the method")
+)
+@options.takes_procedure_options("machine", options=EXECUTION_OPTIONS)
 def unlearn_command(
     initial: options.Initial,
     forget: options.Scenario,
@@ -36,8 +37,7 @@ def unlearn_command(
     procedure: dict[str, Any],
     machine: dict[str, Any],
     seed: Annotated[
-        int,
-        typer.Option(min=0, max=SEEDS[-1], help="Seed of order, augmentation and random labels."),
+        int, typer.Option(min=0, help="Seed of order, augmentation and random labels.")
     ] = 0,
     scenario_seed: options.ScenarioSeed = 0,
     ideal: Annotated[

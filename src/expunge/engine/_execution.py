@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from expunge._errors import InvalidInput
-from expunge._kinds import SEEDS, Count, check_fields, check_kind
+from expunge._kinds import Count, check_fields, check_kind
 from expunge._options import Option, Precision, option, options_of
 from expunge.engine._callbacks import Callback
 
@@ -79,8 +78,6 @@ class Execution:
 
         check_fields(self)
         check_kind("device", str | torch.device, self.device)
-        if self.seed not in SEEDS:
-            raise InvalidInput(f"`seed` should be a whole number in 0..2**63-1. (got {self.seed})")
         names = {getattr(torch, full): name for name, full in DTYPES.items()}
         for each in EXECUTION_OPTIONS:
             value = getattr(self, each.name)

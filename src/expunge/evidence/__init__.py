@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from expunge.evidence._schema import read_evidence as read_evidence
     from expunge.evidence._sections import Interval as Interval
 if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.evidence._requirements import NOT_ADVICE, REQUIREMENTS, claims_of
     from expunge.evidence._schema import (
         ACCURACY_HEADS,
         SCHEMA_VERSION,

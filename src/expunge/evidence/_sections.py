@@ -301,6 +301,7 @@ class StageSeconds(Section):
         parts = (
             f"{value:.0f} s {'gradient steps' if name == 'steps' else name}"
             for name, value in sorted(stages.items(), key=lambda item: -item[1])
+            if value >= 0.5
         )
         return f"took {self.total:.0f} s of processor time: {', '.join(parts)}"
 

@@ -30,7 +30,13 @@ LABELS = {
     "duplicates": "Duplicates of the records to forget",
     "exact": "With the same bytes",
     "hardness": "How well the model knows the data to forget",
-    "cost": "Cost",
+    "training_step": "Training step, per example",
+    "epoch_seconds": "Epoch of the request",
+    "unlearning_seconds": "Its epochs in all",
+    "request_seconds": "The whole request",
+    "retraining_epoch_seconds": "Epoch of retraining",
+    "retraining_seconds": "Retraining",
+    "retraining_processor_seconds": "Retraining, in processor time",
     "accuracy": "Accuracy, %",
     "chance": "Accuracy of guessing, %",
     "twice": "Ids listed more than once",
@@ -42,18 +48,7 @@ LABELS = {
     "auc": "How often a record to forget gets more confidence than a validation record",
     "lr": "Learning rate",
     "classes": "By class",
-    "stage_loading": "Loading",
-    "stage_preflight": "Preflight",
-    "stage_steps": "Gradient steps",
-    "stage_method": "Targets of the method",
-    "stage_checks": "Checks after epochs",
-    "stage_audit": "Audit",
-    "stage_page": "Bundle and page",
     "val_fraction": "Share held out",
-    "ua": "Accuracy on the forgotten data",
-    "va": "Accuracy on validation data",
-    "ta": "Accuracy on test data",
-    "ra": "Accuracy on the retained data",
 }
 SENTENCES = ("sentence", "words")
 """Keys whose value is a sentence: it comes first and needs no label."""
@@ -133,7 +128,7 @@ def _shape(name: str, value: Any) -> dict[str, Any]:
         if _is_estimate(value):
             return {"text": _estimate(value)}
         if value and all(isinstance(v, (int, float)) for v in value.values()):
-            return {"pairs": [(str(k), _scalar(name, v)) for k, v in value.items()]}
+            return {"pairs": [(LABELS.get(k, k), _scalar(name, v)) for k, v in value.items()]}
         return {"facts": facts(value)} if value else {"text": "none"}
     if not isinstance(value, (list, tuple)):
         return {"text": _scalar(name, value)}
@@ -171,7 +166,7 @@ def _scalar(name: str, value: Any) -> str:
         return ", ".join(f"{k} {v}" for k, v in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(_scalar("", v) for v in value)
-    if isinstance(value, float) and name.endswith("seconds"):
+    if isinstance(value, float) and name.endswith(("seconds", "step")):
         return format_duration(value) if value >= 0.1 else f"{1000 * value:.3g} ms"
     if isinstance(value, float) and name.endswith("share"):
         return share(value)

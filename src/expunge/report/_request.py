@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from expunge._durations import format_duration
 from expunge.evaluation import BENIGN_STEPS
+from expunge.evidence import NOT_ADVICE, REQUIREMENTS, claims_of
 from expunge.report._formatting import facts, number, share
 from expunge.report._page import render
 
@@ -16,20 +17,21 @@ if TYPE_CHECKING:
 
 
 SECTIONS = (
-    ("verdict", "Verdict"),
-    ("checks", "Checks"),
-    ("metrics", "Accuracy"),
-    ("epochs", "Over the epochs"),
-    ("exposure", "Records"),
-    ("classes", "Classes"),
-    ("preflight", "Preflight"),
-    ("earlier", "Earlier requests"),
-    ("derived", "Derived models"),
-    ("cost", "Cost"),
-    ("reproduce", "Reproduce"),
-    ("record", "For the record"),
+    ("verdict", "Verdict", ""),
+    ("checks", "Checks", "checks"),
+    ("metrics", "Accuracy", "metrics"),
+    ("epochs", "Over the epochs", ""),
+    ("exposure", "Records", "exposure"),
+    ("classes", "Classes", "classes"),
+    ("preflight", "Preflight", ""),
+    ("earlier", "Earlier requests", "earlier"),
+    ("derived", "Derived models", "derived"),
+    ("cost", "Cost", "seconds"),
+    ("requirements", "Requirements", ""),
+    ("reproduce", "Reproduce", "commands"),
+    ("record", "For the record", ""),
 )
-"""Id and name of each section, in the order of the page."""
+"""Id and name of each section, in the order of the page, and the evidence that it needs."""
 
 SCRIPTS = (
     "metrics.js",
@@ -49,7 +51,7 @@ LOOKS = {
 
 def render_request(evidence: Evidence) -> str:
     """The page of one request as HTML; parts that the evidence does not have are left out."""
-    data = evidence.as_json()
+    data, claims = evidence.as_json(), claims_of(evidence)
     return render(
         "request.html",
         data,
@@ -59,27 +61,18 @@ def render_request(evidence: Evidence) -> str:
         discarded=evidence.discarded,
         after="Discarded" if evidence.discarded else "After",
         benign_steps=BENIGN_STEPS,
-        sections=[(id, name) for id, name in SECTIONS if _has(evidence, id)],
+        sections=[each[:2] for each in SECTIONS if not each[2] or getattr(evidence, each[2])],
         tiles=_tiles(evidence),
         attacks=any(check.is_attack for check in evidence.checks),
         checks=_checks(evidence),
-        preflight=_preflight(data),
+        # Warnings have a place of their own, and what is empty needs none.
+        preflight=facts({k: v for k, v in data["preflight"].items() if v and k != "warnings"}),
+        requirements=[
+            rule._asdict() | (claims[rule.claim]._asdict() if rule.claim in claims else {})
+            for rule in REQUIREMENTS
+        ],
+        not_advice=NOT_ADVICE,
     )
-
-
-def _has(evidence: Evidence, section: str) -> bool:
-    """Whether there is something to show in a section."""
-    needs = {
-        "metrics": evidence.metrics,
-        "checks": evidence.checks,
-        "exposure": evidence.exposure,
-        "classes": evidence.classes,
-        "earlier": evidence.earlier,
-        "derived": evidence.derived,
-        "cost": evidence.seconds,
-        "reproduce": evidence.commands,
-    }
-    return bool(needs.get(section, True))
 
 
 def _checks(evidence: Evidence) -> list[dict[str, Any]]:
@@ -115,12 +108,6 @@ def _check(check: Check, discarded: bool) -> dict[str, Any]:
         "result": check.result,
         "needed": check.needed,
     }
-
-
-def _preflight(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The findings laid out; warnings have a place of their own."""
-    findings = data.get("preflight", {}).items()
-    return facts({name: value for name, value in findings if name != "warnings"})
 
 
 def _tiles(evidence: Evidence) -> list[dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import textwrap
 import tomllib
 from collections.abc import Mapping
@@ -26,6 +27,10 @@ from expunge.request._job import (
     preferred_settings,
 )
 
+JOB = "job.toml"
+"""The file of a bundle that a request is repeated from, together with the file of ids."""
+FORGET_ARGUMENTS = {"model", "weights", "data", "ids", "out"}
+"""Fields of a job that are arguments of :func:`expunge.forget`, not settings."""
 CARD_FIELDS = {"data_limit", "data_seed", "val_fraction"}
 """Fields for which a card may have other values than the defaults: written only if given."""
 
@@ -78,7 +83,8 @@ def job_options() -> tuple[Option, ...]:
         if name in procedure or get_origin(field.annotation) not in (dict, list):
             option = procedure.get(name) or _as_option(name, field)
             options.append(replace(option, section=section))
-    return tuple(options)
+    order = list(dict.fromkeys(SECTIONS.values()))
+    return tuple(sorted(options, key=lambda each: order.index(each.section)))
 
 
 def _as_option(name: str, field: pydantic.fields.FieldInfo) -> Option:
@@ -104,8 +110,7 @@ def job_template() -> str:
         known = default not in (None, "", PydanticUndefined)
         value = _to_toml(default if known else each.example)
         mark = "" if each.name in FILLED_IN else "# "
-        choices = f" One of {', '.join(each.choices)}." if each.choices else ""
-        first, *rest = textwrap.wrap(each.help + choices, 66)
+        first, *rest = textwrap.wrap(each.text, 66)
         lines.append(f"{mark}{each.name} = {value}".ljust(32) + f" # {first}")
         lines += [" " * 33 + f"# {line}" for line in rest]
     return "\n".join(lines) + "\n" + TABLES
@@ -159,11 +164,16 @@ def job_values(job: Job) -> dict[str, Any]:
 
 def job_to_toml(job: Job) -> str:
     """A job file with :func:`job_values`."""
+    values = job_values(job)
+    options = values.pop("model_options", {})
     lines = [
         "# The settings of this request; the file of ids is not among them. To repeat it:",
         "# expunge forget --job FILE --ids IDS --out NEW",
-        *(f"{name} = {_to_toml(value)}" for name, value in job_values(job).items()),
     ]
+    lines += [f"{name} = {_to_toml(value)}" for name, value in values.items()]
+    if options:
+        lines += ["", "[model_options]"]
+        lines += [f"{_toml_key(name)} = {_to_toml(value)}" for name, value in options.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -171,10 +181,26 @@ def _to_toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
-        pairs = (f"{_to_toml(str(name))} = {_to_toml(inner)}" for name, inner in value.items())
+        pairs = (f"{_toml_key(name)} = {_to_toml(inner)}" for name, inner in value.items())
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_to_toml(item) for item in value) + "]"
     if isinstance(value, float | int):
         return repr(value)
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml_key(name: Any) -> str:
+    return json.dumps(str(name), ensure_ascii=False)
+
+
+def repeat_commands(job: Job, number: int, *, in_memory: bool) -> list[str]:
+    """Commands that repeat the requests up to this one in a new folder, and one that checks it."""
+    root = shlex.quote(str(job.out))
+    check = f"expunge verify {root}"
+    if not in_memory:
+        jobs = (f"{root}/{k:04d}/{JOB}" for k in range(1, number + 1))
+        return [*(f"expunge forget --job {path} --ids IDS --out again" for path in jobs), check]
+    given = job.model_dump(mode="json", exclude_defaults=True, exclude=FORGET_ARGUMENTS)
+    settings = "".join(f", {name}={value!r}" for name, value in given.items())
+    return [f'expunge.forget(model=model, data=data, ids=ids, out="again"{settings})', check]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from expunge import __version__
-from expunge.evidence import Check, Evidence, Interval
+from expunge.evidence import NOT_ADVICE, REQUIREMENTS, Check, Evidence, Interval, claims_of
 from expunge.ledger import EVIDENCE, WEIGHTS
 
 SPECIFICATION = "1.6"
@@ -24,28 +24,8 @@ AS_IT_WAS = (
     "checks and was discarded. All numbers are those of the model as it is."
 )
 
-
-FORGOTTEN, RECOMPUTED, ANSWERED = "claim-forgotten", "claim-recomputed", "claim-answered"
-DERIVED, LIMITED = "claim-derived", "claim-limits"
-REQUIREMENTS = (
-    (FORGOTTEN, "GDPR", "Art. 17(1)", "Right to erasure"),
-    (RECOMPUTED, "GDPR", "Art. 5(2)", "Accountability"),
-    (ANSWERED, "GDPR", "Art. 12(3)", "Information on action taken, within one month"),
-    (DERIVED, "GDPR", "Art. 19", "Notification of recipients regarding erasure"),
-    (
-        FORGOTTEN,
-        "EDPB Opinion 28/2024",
-        "Anonymity of AI models",
-        "Insignificant likelihood of extracting personal data, and of obtaining them by queries",
-    ),
-    (LIMITED, "NIST AI RMF 1.0", "MEASURE 1.1", "Risks that cannot be measured are documented"),
-    (FORGOTTEN, "NIST AI RMF 1.0", "MEASURE 2.10", "Privacy risk is examined and documented"),
-)
-"""What regulators ask, and the claim that bears on it: see docs/explanation/requirements.md."""
-NOT_ADVICE = (
-    "Which claims of the evidence bear on which requirements. Whether a requirement applies, and "
-    "whether it is met, is not stated here; this is not legal advice."
-)
+MAPPED = {"supports": "claims", "contradicts": "counterClaims"}
+"""What the map of an attestation calls them; it leaves out claims that are open."""
 
 
 def model_card(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
@@ -54,7 +34,7 @@ def model_card(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
     It follows CycloneDX 1.6. ``fingerprint`` is the SHA-256 of ``evidence.json``, where the numbers
     come from; equal evidence gives equal cards.
     """
-    request = evidence.request
+    request, digest = evidence.request, evidence.files.get(WEIGHTS)
     serial = uuid.uuid5(uuid.NAMESPACE_URL, f"urn:expunge:evidence:{fingerprint}")
     version = evidence.environment.versions.get("expunge", __version__)
     return {
@@ -76,7 +56,7 @@ def model_card(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
                 "name": str(evidence.config.get("model") or "model"),
                 "version": f"after request {request.number}",
                 "description": evidence.verdict.headline,
-                "hashes": _hashes(evidence),
+                "hashes": [{"alg": "SHA-256", "content": digest}] if digest else [],
                 "modelCard": _model_card(evidence),
                 "properties": _properties(evidence, fingerprint),
             }
@@ -87,26 +67,8 @@ def model_card(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
 
 def _declarations(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
     """Requirements, and the claims for and against each that the evidence makes."""
-    request, derived = evidence.request, evidence.derived
-    stated = {
-        FORGOTTEN: evidence.verdict.headline,
-        RECOMPUTED: "Numbers and verdict can be computed again from weights and data: "
-        "`expunge verify`.",
-        LIMITED: " ".join(evidence.limits),
-    }
-    against = set() if evidence.unlearned else {FORGOTTEN}
-    if request.due:
-        stated[ANSWERED] = (
-            f"Received on {request.received}, carried out on {request.when[:10]}, and to be "
-            f"answered by {request.due}."
-        )
-        against |= {ANSWERED} if (request.days_left or 0) < 0 else set()
-    if derived:
-        models = "; ".join(f"{each.name} ({each.kind}): {each.status}" for each in derived)
-        stated[DERIVED] = f"Models made from this one: {models}."
-        against |= {DERIVED} if any(each.status == "open" for each in derived) else set()
-    asked = [each for each in REQUIREMENTS if each[0] in stated]
-    standards = dict.fromkeys(standard for _, standard, _, _ in asked)
+    claims = claims_of(evidence)
+    asked = [each for each in REQUIREMENTS if each.claim in claims]
     return {
         "declarations": {
             "assessors": [{"bom-ref": "assessor", "thirdParty": False}],
@@ -116,22 +78,23 @@ def _declarations(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
                     "assessor": "assessor",
                     "map": [
                         {
-                            "requirement": f"{standard}, {identifier}",
-                            "counterClaims" if claim in against else "claims": [claim],
+                            "requirement": f"{each.standard}, {each.identifier}",
+                            MAPPED[claims[each.claim].bearing]: [each.claim],
                         }
-                        for claim, standard, identifier, _ in asked
+                        for each in asked
+                        if claims[each.claim].bearing in MAPPED
                     ],
                 }
             ],
             "claims": [
-                {"bom-ref": ref, "target": WEIGHTS, "predicate": text, "evidence": [EVIDENCE]}
-                for ref, text in stated.items()
+                {"bom-ref": ref, "target": WEIGHTS, "predicate": each.text, "evidence": [EVIDENCE]}
+                for ref, each in claims.items()
             ],
             "evidence": [
                 {
                     "bom-ref": EVIDENCE,
                     "description": f"{EVIDENCE}, SHA-256 {fingerprint}",
-                    "created": request.when,
+                    "created": evidence.request.when,
                 }
             ],
         },
@@ -142,15 +105,15 @@ def _declarations(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
                     "name": name,
                     "requirements": [
                         {
-                            "bom-ref": f"{name}, {identifier}",
-                            "identifier": identifier,
-                            "title": title,
+                            "bom-ref": f"{name}, {each.identifier}",
+                            "identifier": each.identifier,
+                            "title": each.title,
                         }
-                        for _, standard, identifier, title in asked
-                        if standard == name
+                        for each in asked
+                        if each.standard == name
                     ],
                 }
-                for name in standards
+                for name in dict.fromkeys(each.standard for each in asked)
             ]
         },
     }
@@ -230,8 +193,3 @@ def _properties(evidence: Evidence, fingerprint: str) -> list[dict[str, str]]:
         "signed_by": evidence.signed_by or "unsigned",
     }
     return [{"name": f"expunge:{name}", "value": value} for name, value in values.items()]
-
-
-def _hashes(evidence: Evidence) -> list[dict[str, str]]:
-    digest = evidence.files.get(WEIGHTS)
-    return [] if digest is None else [{"alg": "SHA-256", "content": digest}]

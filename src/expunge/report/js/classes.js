@@ -80,13 +80,13 @@ if (byId("class-table")) {
         show: (row) => number(lost(row), "points"),
       },
       {
-        name: "Bound that decides, points",
+        name: "Its bound",
         num: true,
         value: boundOf,
         show: (row) => number(boundOf(row), "points"),
       },
       {
-        name: "Limit, points",
+        name: "Limit",
         num: true,
         value: (row) => checkOf(row)?.margin,
         show: (row) => number(checkOf(row)?.margin, "points"),

@@ -81,7 +81,7 @@ def estimate_cost(loaded: ModelAndData, forget: int, retain: int, job: Job) -> C
         sentence=sentence,
         note=f"{source} The request: {procedure.epochs} epochs, preflight, checks and page. From "
         f"steps of {procedure.batch_size} examples timed on this machine, plus "
-        f"{OVERHEAD - 1:.0%} for everything else.",
+        f"{100 * (OVERHEAD - 1):.0f} % for everything else.",
     )
 
 

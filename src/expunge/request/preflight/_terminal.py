@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -12,9 +11,7 @@ from rich.text import Text
 
 from expunge._durations import format_duration
 from expunge.evidence import Cost, DuplicateCounts, PreflightFindings, RecordCounts
-
-if TYPE_CHECKING:
-    from expunge.request.preflight._check import Duplicate
+from expunge.request.preflight._duplicates import Duplicate
 
 MAX_CLASSES = 12
 """Classes that are listed."""
@@ -77,14 +74,14 @@ def _example_section(prompt: str, answer: str) -> list[RenderableType]:
 def _ids_section(ids: RecordCounts) -> list[RenderableType]:
     blocks: list[RenderableType] = [
         _line(
-            f"{ids.records:,} of {ids.train:,} training records ({ids.share:.1%}), "
+            f"{ids.records:,} of {ids.train:,} training records ({100 * ids.share:.1f} %), "
             f"requested by {ids.asked:,} id{'s' if ids.asked != 1 else ''}"
         )
     ]
-    table = _table("class", "to forget", "of", "share")
+    table = _table("class", "to forget", "of", "share %")
     for row in ids.classes[:MAX_CLASSES]:
         name = Text(row.name)
-        table.add_row(name, f"{row.forgotten:,}", f"{row.train:,}", f"{row.share:.1%}")
+        table.add_row(name, f"{row.forgotten:,}", f"{row.train:,}", f"{100 * row.share:.1f}")
     blocks.append(table)
     if len(ids.classes) > MAX_CLASSES:
         blocks.append(_line(f"and {len(ids.classes) - MAX_CLASSES} more classes"))
