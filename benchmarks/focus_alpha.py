@@ -55,6 +55,7 @@ from expunge.data import Division, Examples
 from expunge.evaluation import EpochScores, Scorer, predict
 from expunge.store import Store
 from expunge.update import PrimalDual, WeightedSum
+from expunge.update._addons import RELATIVE_EPS
 
 HERE = Path(__file__).resolve().parent
 PROTOCOL = HERE / "focus_alpha.toml"
@@ -72,7 +73,7 @@ SHARES = (0.1, 0.2, 0.3)
 class FocusStep:
     """FOCUS with the published moments, as (18) and (24) have it: [2, n] to [n]."""
 
-    def __init__(self, alpha: float, eps: float = EPS) -> None:
+    def __init__(self, alpha: float, eps: float | str = EPS) -> None:
         self.alpha, self.beta, self.eps = alpha, 1.0 - alpha, eps
         self._moments: dict[str, Tensor] = {}
 
@@ -98,7 +99,8 @@ class FocusStep:
         last = self._moments.get(side)
         v = (1 - RHO) * square if last is None else RHO * square + (1 - RHO) * last
         self._moments[side] = v
-        return torch.special.ndtr(g / (v + self.eps).sqrt())
+        eps = RELATIVE_EPS * square.mean() if isinstance(self.eps, str) else self.eps
+        return torch.special.ndtr(g / (v + eps).sqrt())
 
 
 class SameLength(FocusStep):
@@ -136,7 +138,7 @@ class ObjectiveAlone(FocusStep):
 class Fitted(FocusStep):
     """FOCUS; for each step the α of the linear step nearest to it, and how f is distributed."""
 
-    def __init__(self, alpha: float, eps: float) -> None:
+    def __init__(self, alpha: float, eps: float | str) -> None:
         super().__init__(alpha, eps)
         self.alphas: list[float] = []
         self.shares: list[list[float]] = []
@@ -233,14 +235,14 @@ def unlearned(
 def fit(planned: Sequence[BenchRun], store: Store) -> None:
     """Print the α of the steps of FOCUS with quartiles over the steps, and mean shares of f."""
     division, (model, _) = models_of(planned[0], store)
-    for method, eps in itertools.product(RATES, (EPS, LARGER_EPS)):
+    for method, eps in itertools.product(RATES, (EPS, LARGER_EPS, "relative")):
         fitted = Fitted(ALPHA, eps)
         unlearned(model, division, replace(planned[0], method=method), fitted)
         low, median, high = statistics.quantiles(fitted.alphas, n=4)
         shares = " / ".join(
             f"{statistics.mean(each):.0f}" for each in zip(*fitted.shares, strict=True)
         )
-        print(f"{method}, ε = {eps:g}: α = {median:.3f} ({low:.3f} to {high:.3f}); {shares} %")
+        print(f"{method}, ε = {eps}: α = {median:.3f} ({low:.3f} to {high:.3f}); {shares} %")
 
 
 def run_all(planned: Sequence[BenchRun], store: Store) -> None:

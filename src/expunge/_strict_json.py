@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -54,6 +55,17 @@ def read_model(path: Path, kind: type[Model]) -> Model:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise DataError(f"{path} cannot be read: {where}: {first['msg']}.") from error
+
+
+def to_json_types(value: Any) -> Any:
+    """``value`` in the types of JSON: NaN and infinity are null, and what is unknown is text."""
+    if isinstance(value, Mapping):
+        return {str(name): to_json_types(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json_types(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

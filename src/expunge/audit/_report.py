@@ -165,13 +165,12 @@ def roc_figure(audit: Audit) -> Figure:
 
 def roc(report: AttackReport) -> tuple[Any, Any]:
     """The ROC curve of a report: rates at every distinct score, from (0, 0) to (1, 1)."""
-    levels = np.unique(np.concatenate([report.forget, report.test]))[::-1]
-    detected = len(report.forget) - np.searchsorted(np.sort(report.forget), levels, side="left")
-    passed = len(report.test) - np.searchsorted(np.sort(report.test), levels, side="left")
-    return (
-        np.concatenate([[0.0], passed / len(report.test)]),
-        np.concatenate([[0.0], detected / len(report.forget)]),
-    )
+    from sklearn.metrics import roc_curve
+
+    scores = np.concatenate([report.forget, report.test])
+    forgotten = np.arange(len(scores)) < len(report.forget)
+    fpr, tpr, _ = roc_curve(forgotten, scores, drop_intermediate=False)
+    return fpr, tpr
 
 
 def histogram_figure(audit: Audit) -> Figure:

@@ -17,7 +17,7 @@ from expunge.data import Division, Examples, Splits, divide, load, thin_out
 from expunge.evaluation import EpochScores, Predictions, Scorer, Views, after_benign_steps, predict
 from expunge.models import kept_modes
 from expunge.store import Entry
-from expunge.update import loss_gradient, signed_agreement
+from expunge.update import RELATIVE_EPS, loss_gradient, signed_agreement
 
 IDEAL = "ideal.safetensors"
 """What the ideal models say, kept with the reference."""
@@ -196,12 +196,18 @@ def agreement_of(run: engine.Run) -> list[Tensor]:
     moments, state = update.addon.statistics, update.state
     assert moments is not None
     keep, add, scale = moments.coefficients(state.step + 1, 1)
+    eps: Any = update.addon.stability
+    if eps is None:
+        sides = ([g for g in s.gradients if g is not None] for s in (first, second))
+        eps = tuple(
+            RELATIVE_EPS * torch.cat([g.flatten() for g in s]).square().mean() for s in sides
+        )
     agreement = []
     pairs = zip(first.gradients, second.gradients, state.moments_u, state.moments_c, strict=True)
     for u, c, v_u, v_c in pairs:
         if u is None or c is None:
             continue
         new_u, new_c = (keep * v + add * g * g for v, g in ((v_u, u), (v_c, c)))
-        sure = signed_agreement(u, c, new_u, new_c, update.addon.stability, (scale, scale))
+        sure = signed_agreement(u, c, new_u, new_c, eps, (scale, scale))
         agreement.append((0.5 + 0.5 * sure).detach())
     return agreement

@@ -15,7 +15,7 @@ from rich.markup import escape
 from expunge._durations import format_duration
 from expunge._errors import InvalidInput
 from expunge._files import check_weights_file, refuse_existing, require_file, write_text
-from expunge.cli._options import takes_procedure_options
+from expunge.cli._options import expand_options
 from expunge.cli._output import AsJson, ExitCode, Output, Quiet, Verbose, number_table
 from expunge.request import job_options, make_job
 
@@ -50,7 +50,7 @@ DEFAULTS = {
 """The defaults of a request, where they differ from those of ``expunge unlearn``."""
 
 
-@takes_procedure_options("settings", options=job_options(), defaults=DEFAULTS)
+@expand_options("settings", options=job_options(), defaults=DEFAULTS)
 def forget_command(
     *,
     job: Annotated[

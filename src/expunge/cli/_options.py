@@ -109,13 +109,13 @@ COMPLETE: dict[str, Callable[..., Any]] = {
 FLAGS = {"out": "-o"}
 
 
-def takes_procedure_options(
+def expand_options(
     parameter: str,
     *,
     options: Sequence[Option] = PLAIN_OPTIONS,
     defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command one option for each of a procedure's ``options``, in place of ``parameter``.
+    """Give a command one option for each of ``options``, in place of its ``parameter``.
 
     The command gets them in ``parameter``: a dict of the plain values, by name; None is what was
     not given, for the method or a file to decide. ``defaults`` are what the help says where the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
 from typing import Annotated, Any
 
@@ -14,6 +14,8 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from expunge._strict_json import to_json_types
 
 AsJson = Annotated[
     bool,
@@ -166,15 +168,5 @@ def to_json(values: Any) -> str:
     >>> to_json({"ta": float("nan"), "k": (1, 2)})
     '{"ta": null, "k": [1, 2]}'
     """
-    text = json.dumps(_plain(values), ensure_ascii=False)
+    text = json.dumps(to_json_types(values), ensure_ascii=False)
     return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _plain(values: Any) -> Any:
-    if isinstance(values, Mapping):
-        return {str(name): _plain(value) for name, value in values.items()}
-    if isinstance(values, list | tuple | set | frozenset):
-        return [_plain(value) for value in values]
-    if isinstance(values, float) and (values != values or values in (float("inf"), -float("inf"))):
-        return None
-    return values if isinstance(values, bool | int | float | str | None) else str(values)

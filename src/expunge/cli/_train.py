@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from expunge._files import check_weights_out, require_file
-from expunge._options import Schedule
+from expunge._options import Option, Schedule
 from expunge.cli import _options as options
 from expunge.cli._output import Output, Quiet, Verbose
 from expunge.data import parse_scenario
 from expunge.engine import Recipe
 from expunge.models import check_model, read_model_spec
 
-SCHEDULE = "constant, linear, step (x0.1 after 91 % of the epochs), one-cycle (for short ones)."
+RECIPE = (
+    Option("epochs", int, Recipe.epochs, "Passes over the data."),
+    Option("batch_size", int, Recipe.batch_size, "Examples per step."),
+    Option("lr", float, Recipe.lr, "Learning rate: the first (step) or the highest (one-cycle)."),
+    Option(
+        "schedule",
+        Schedule,
+        Recipe.schedule,
+        "How the rate changes: step is x0.1 after 91 % of the epochs, one-cycle suits short trainings.",
+    ),
+)
 
 
+@options.expand_options("recipe", options=RECIPE)
 def train_command(
     out: options.Out,
+    recipe: dict[str, Any],
     data: options.Data = "digits",
     model: Annotated[
         str | None,
@@ -28,12 +40,6 @@ def train_command(
         ),
     ] = None,
     width: Annotated[float, typer.Option(help="Factor on the channels of every layer.")] = 1.0,
-    epochs: Annotated[int, typer.Option(help="Passes over the training data.")] = 100,
-    batch_size: Annotated[int, typer.Option(help="Examples per step.")] = 256,
-    lr: Annotated[
-        float, typer.Option(help="Learning rate: the first (step) or the highest (one-cycle).")
-    ] = 0.1,
-    schedule: Annotated[Schedule, typer.Option(metavar="NAME", help=SCHEDULE)] = "step",
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of initial weights, order and augmentation.")
     ] = 0,
@@ -49,7 +55,7 @@ def train_command(
 
     Example:  expunge train --data digits --epochs 40 --batch-size 64 -o initial.safetensors
     """
-    recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=lr, schedule=schedule)
+    chosen = Recipe(**{name: value for name, value in recipe.items() if value is not None})
     check_weights_out(out, force=force)
     check_model(read_model_spec(model or "small-cnn")[0], width)
     options.check_model_and_data(model, data)
@@ -62,7 +68,7 @@ def train_command(
         out,
         model=model,
         width=width,
-        recipe=recipe,
+        recipe=chosen,
         seed=seed,
         limit=limit,
         device=device,
@@ -72,24 +78,17 @@ def train_command(
     output.wrote(f"{out} ({artifact.seconds:.1f} s of steps).")
 
 
+@options.expand_options(
+    "recipe", options=RECIPE, defaults={each.name: "as trained" for each in RECIPE}
+)
 def retrain_command(
     initial: options.Initial,
     forget: options.Scenario,
     out: options.Out,
+    recipe: dict[str, Any],
     model: options.ForeignModel = None,
     data: options.MovedData = None,
     scenario_seed: options.ScenarioSeed = 0,
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the retained data (default: as trained).")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Examples per step (default: as trained).")
-    ] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate (default: as trained).")] = None,
-    schedule: Annotated[
-        Schedule | None,
-        typer.Option(metavar="NAME", help=f"{SCHEDULE[:-1]} (default: as trained)."),
-    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="Seed of the new weights (default: the initial model's + 1000)."),
@@ -107,9 +106,8 @@ def retrain_command(
     require_file(initial)
     parse_scenario(forget)
     options.check_model_and_data(model, data)
-    given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "schedule": schedule}
-    changes = {name: value for name, value in given.items() if value is not None}
-    Recipe(**changes)  # type: ignore[arg-type]
+    changes = {name: value for name, value in recipe.items() if value is not None}
+    Recipe(**changes)  # refuses what cannot be used, before anything heavy is imported
     output = Output(quiet=quiet, verbose=verbose)
 
     from expunge.engine import load_artifact

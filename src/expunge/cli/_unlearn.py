@@ -26,10 +26,8 @@ PREFERRED = ("aggregate", "epochs", "batch_size", "lr", "batchnorm", "schedule")
 """Options that methods have preferences for."""
 
 
-@options.takes_procedure_options(
-    "procedure", defaults=dict.fromkeys(PREFERRED, "what suits the method")
-)
-@options.takes_procedure_options("machine", options=EXECUTION_OPTIONS)
+@options.expand_options("procedure", defaults=dict.fromkeys(PREFERRED, "what suits the method"))
+@options.expand_options("machine", options=EXECUTION_OPTIONS)
 def unlearn_command(
     initial: options.Initial,
     forget: options.Scenario,

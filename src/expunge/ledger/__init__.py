@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.ledger._purge import find_remnants, outside_of, purge, require_signer
     from expunge.ledger._seal import (
         DISCARDED,
+        JOB,
         LETTERS,
         MODEL_CARD,
         PAGE,

@@ -22,6 +22,8 @@ from expunge.ledger._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, Ledger, dig
 PAGE, SIGNATURE = "report.html", "bundle.dsse.json"
 LETTERS, MODEL_CARD = ("letter.html", "letter.md"), "model-card.cdx.json"
 DISCARDED = "discarded.safetensors"
+JOB = "job.toml"
+"""What a request is repeated from, together with the file of ids."""
 HEAD_FILE = "head.json"
 """Beside the bundles."""
 OUTSIDE = frozenset({SEAL, SIGNATURE})

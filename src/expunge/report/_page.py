@@ -5,17 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from pathlib import PurePath
 from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 from markupsafe import Markup
 
 from expunge._durations import format_duration
+from expunge._strict_json import to_json_types
 from expunge.report import _formatting as formatting
 
 STYLES = (
@@ -72,19 +71,6 @@ def embed(value: Any) -> Markup:
     # Lone surrogates, as in file names that are not UTF-8, cannot be written to a file.
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return Markup(text.translate(ESCAPES))
-
-
-def to_json_types(value: Any) -> Any:
-    """``value`` in the types of JSON; NaN and infinity become null."""
-    if isinstance(value, Mapping):
-        return {str(name): to_json_types(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_json_types(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, PurePath):
-        return str(value)
-    return value
 
 
 @cache

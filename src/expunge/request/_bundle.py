@@ -19,6 +19,7 @@ from expunge.evidence import Evidence, Seconds
 from expunge.ledger import (
     DISCARDED,
     EVIDENCE,
+    JOB,
     LETTERS,
     MODEL_CARD,
     PAGE,
@@ -34,7 +35,7 @@ from expunge.ledger import (
     write_seal,
 )
 from expunge.report import render_letter, render_request
-from expunge.request._job_file import JOB, job_to_toml
+from expunge.request._job_file import job_to_toml
 from expunge.request._model_card import model_card
 from expunge.request.verdict._build import Request
 from expunge.request.verdict._examination import Examination

@@ -34,16 +34,16 @@ class Difference:
 def compare_trees(
     stated: Any, found: Any, leave_out: Collection[str] = (), path: str = ""
 ) -> Iterator[Difference]:
-    """The fields that differ; ``leave_out`` are paths, with ``*`` for any key or position.
+    """The fields that differ; ``leave_out`` are paths.
 
     >>> stated = {"n": 3, "rows": [{"auc": 0.5, "when": 1}], "why": "UA is 41.3 %."}
     >>> found = {"n": 3, "rows": [{"auc": 0.50004, "when": 2}], "why": "UA is 41.4 %."}
-    >>> list(compare_trees(stated, found, ["rows.*.when"]))
+    >>> list(compare_trees(stated, found, ["rows.0.when"]))
     []
     >>> print(*compare_trees(stated, found | {"n": 4}, ["rows"]))
     n is 4, not 3
     """
-    if path and any(_matches(path, pattern) for pattern in leave_out):
+    if path in leave_out:
         return
     if isinstance(stated, Mapping) and isinstance(found, Mapping):
         for key in [*stated, *(key for key in found if key not in stated)]:
@@ -54,13 +54,6 @@ def compare_trees(
             yield from compare_trees(*pair, leave_out, f"{path}.{position}")
     elif not _same(stated, found):
         yield Difference(path, *(None if value is _MISSING else value for value in (stated, found)))
-
-
-def _matches(path: str, pattern: str) -> bool:
-    parts, wanted = path.split("."), pattern.split(".")
-    return len(parts) == len(wanted) and all(
-        want in ("*", part) for part, want in zip(parts, wanted, strict=True)
-    )
 
 
 def _same(stated: Any, found: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import textwrap
 import tomllib
 from collections.abc import Mapping
@@ -27,10 +26,6 @@ from expunge.request._job import (
     preferred_settings,
 )
 
-JOB = "job.toml"
-"""The file of a bundle that a request is repeated from, together with the file of ids."""
-FORGET_ARGUMENTS = {"model", "weights", "data", "ids", "out"}
-"""Fields of a job that are arguments of :func:`expunge.forget`, not settings."""
 CARD_FIELDS = {"data_limit", "data_seed", "val_fraction"}
 """Fields for which a card may have other values than the defaults: written only if given."""
 
@@ -164,16 +159,11 @@ def job_values(job: Job) -> dict[str, Any]:
 
 def job_to_toml(job: Job) -> str:
     """A job file with :func:`job_values`."""
-    values = job_values(job)
-    options = values.pop("model_options", {})
     lines = [
         "# The settings of this request; the file of ids is not among them. To repeat it:",
         "# expunge forget --job FILE --ids IDS --out NEW",
+        *(f"{name} = {_to_toml(value)}" for name, value in job_values(job).items()),
     ]
-    lines += [f"{name} = {_to_toml(value)}" for name, value in values.items()]
-    if options:
-        lines += ["", "[model_options]"]
-        lines += [f"{_toml_key(name)} = {_to_toml(value)}" for name, value in options.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -181,26 +171,10 @@ def _to_toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
-        pairs = (f"{_toml_key(name)} = {_to_toml(inner)}" for name, inner in value.items())
+        pairs = (f"{_to_toml(str(name))} = {_to_toml(inner)}" for name, inner in value.items())
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_to_toml(item) for item in value) + "]"
     if isinstance(value, float | int):
         return repr(value)
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _toml_key(name: Any) -> str:
-    return json.dumps(str(name), ensure_ascii=False)
-
-
-def repeat_commands(job: Job, number: int, *, in_memory: bool) -> list[str]:
-    """Commands that repeat the requests up to this one in a new folder, and one that checks it."""
-    root = shlex.quote(str(job.out))
-    check = f"expunge verify {root}"
-    if not in_memory:
-        jobs = (f"{root}/{k:04d}/{JOB}" for k in range(1, number + 1))
-        return [*(f"expunge forget --job {path} --ids IDS --out again" for path in jobs), check]
-    given = job.model_dump(mode="json", exclude_defaults=True, exclude=FORGET_ARGUMENTS)
-    settings = "".join(f", {name}={value!r}" for name, value in given.items())
-    return [f'expunge.forget(model=model, data=data, ids=ids, out="again"{settings})', check]

@@ -19,6 +19,7 @@ from expunge._strict_json import read_json
 from expunge.ledger import (
     DISCARDED,
     EVIDENCE,
+    JOB,
     RECORDS,
     WEIGHTS,
     IdKey,
@@ -31,7 +32,7 @@ from expunge.request._compare_trees import Difference, compare_trees
 from expunge.request._forgetting import ForgettingResult, forget_records
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
-from expunge.request._job_file import CARD_FIELDS, JOB
+from expunge.request._job_file import CARD_FIELDS
 from expunge.request._reload import NotAvailable
 from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._check import preflight

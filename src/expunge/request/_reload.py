@@ -16,9 +16,8 @@ from expunge._files import read_text
 from expunge._specs import join_spec
 from expunge.data import no_downloads
 from expunge.engine import OTHER_COMPUTERS, code_of_data, code_of_model, read_weights
-from expunge.ledger import Ledger
+from expunge.ledger import JOB, Ledger
 from expunge.request._job import Job, make_job, text_defaults
-from expunge.request._job_file import JOB
 from expunge.request.loading._load import (
     ModelAndData,
     are_texts,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from expunge.update._weighted import PrimalDual as PrimalDual
     from expunge.update._weighted import Rectified as Rectified
 if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.update._addons import RELATIVE_EPS
     from expunge.update._aggregate import aggregate_label, aggregate_name, as_aggregate
     from expunge.update._gradients import LossGradient, check_scalar, loss_gradient
     from expunge.update._kernel import signed_agreement

@@ -18,6 +18,10 @@ from expunge.update._moments import AdamMoments, Moments
 from expunge.update._noise_floor import agree_in_sign, is_stationary
 from expunge.update._registry import MOMENTS
 
+RELATIVE_EPS = 1 / 16
+"""Of the mean of ĝ². With it, f of NGPlus splits as the paper says: a quarter disagrees, half is
+uncertain, a quarter agrees (docs/explanation/update.md)."""
+
 
 class Signals(NamedTuple):
     """The inputs of a weight for a block of parameters: tensors of one shape, or scalars."""
@@ -65,8 +69,8 @@ class Addon:
         return None
 
     @property
-    def stability(self) -> float:
-        """ε of Algorithm 1, added to the variances."""
+    def stability(self) -> float | None:
+        """ε of Algorithm 1, added to the variances; None where it follows from the gradients."""
         return 1e-8
 
     def weight(self, signals: Signals) -> Tensor:
@@ -173,11 +177,14 @@ class And(Addon):
 class _Probable(Addon):
     """What PROB, BER and FOCUS share: moments for the variances, and ε.
 
-    f is smooth in ĝ: gradients far below √ε, and rounding is, have f = 1/2 whatever their signs.
+    f is smooth in ĝ: gradients far below √ε, and rounding is, have f = 1/2 whatever their signs. So
+    an absolute ε makes f depend on the scale of the gradients, which grows as networks get
+    narrower. ``eps="relative"`` takes ``RELATIVE_EPS`` of the mean of ĝ² over all parameters, for
+    each of the two gradients at every step: f is then the same whatever the losses are scaled by.
     """
 
     moments: Moments | str = field(default_factory=AdamMoments)
-    eps: Positive = 1e-8
+    eps: Positive | Literal["relative"] = 1e-8
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -189,8 +196,8 @@ class _Probable(Addon):
         return self.moments
 
     @property
-    def stability(self) -> float:
-        return self.eps
+    def stability(self) -> float | None:
+        return None if isinstance(self.eps, str) else self.eps
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ DEVICE_BLOCK = 1 << 23
 SMALL = 1 << 14
 """Parameters below this size are joined: a pass over each would be mostly overhead."""
 
-ONE_FOR_ALL = ("balance", "weight_u", "weight_c")
+ONE_FOR_ALL = ("balance", "weight_u", "weight_c", "eps_u", "eps_c")
 """Fields of a block that are the same for all parameters."""
 
 

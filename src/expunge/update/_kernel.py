@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,7 +39,7 @@ Constants = tuple[float | Tensor, ...]
 
 class ParameterSlice(NamedTuple):
     """A slice of the parameters: flat tensors of one length, or scalars for ``threshold``,
-    ``balance`` and the weights of the two gradients."""
+    ``balance``, and the weights and the ε of the two gradients."""
 
     objective: Tensor
     constraint: Tensor
@@ -52,6 +52,8 @@ class ParameterSlice(NamedTuple):
     balance: Tensor | None = None
     weight_u: Tensor | None = None
     weight_c: Tensor | None = None
+    eps_u: Tensor | None = None
+    eps_c: Tensor | None = None
 
     def slice(self, start: int, stop: int) -> ParameterSlice:
         """Elements ``start`` to ``stop``."""
@@ -125,7 +127,8 @@ def _agreement(
             else:  # one pass less
                 moment.mul_(keep).addcmul_(g, g, value=add)
     moments = (block.moment_u, block.moment_c)
-    return signed_agreement(g_u, g_c, *moments, addon.stability, (scales[0], scales[1]))
+    eps = (block.eps_u, block.eps_c) if addon.stability is None else addon.stability
+    return signed_agreement(g_u, g_c, *moments, eps, (scales[0], scales[1]))
 
 
 def _diagnose(
@@ -159,7 +162,7 @@ def signed_agreement(
     constraint: Tensor,
     moment_u: Tensor,
     moment_c: Tensor,
-    eps: float,
+    eps: float | tuple[Any, Any],
     scales: tuple[float | Tensor, float | Tensor] = (1.0, 1.0),
 ) -> Tensor:
     """``2f - 1``, in [-1, 1]: 1 where the gradients surely agree, -1 where they surely do not.
@@ -169,18 +172,20 @@ def signed_agreement(
         f = φ_U φ_C + (1-φ_U)(1-φ_C) = (1 + e_U e_C) / 2,
 
     so ``2f - 1 = e_U e_C``: exact, free of cancellation near f = 1/2, and two ``erf`` in all.
-    Elementwise over tensors of one shape; the variance ``v`` is a moment times its scale.
+    Elementwise over tensors of one shape; the variance ``v`` is a moment times its scale. ``eps``
+    is a number, or a pair of scalars for the two gradients.
     """
-    e_u = _signed_confidence(objective, moment_u, scales[0], eps)
-    e_c = _signed_confidence(constraint, moment_c, scales[1], eps)
+    eps_u, eps_c = eps if isinstance(eps, tuple) else (eps, eps)
+    e_u = _signed_confidence(objective, moment_u, scales[0], eps_u)
+    e_c = _signed_confidence(constraint, moment_c, scales[1], eps_c)
     return e_u.mul_(e_c)
 
 
 def _signed_confidence(
-    gradient: Tensor, moment: Tensor, scale: float | Tensor, eps: float
+    gradient: Tensor, moment: Tensor, scale: float | Tensor, eps: float | Tensor
 ) -> Tensor:
     """2Φ(ĝ/√(v+ε)) - 1, in few passes: without a compiler every operation is one."""
-    if isinstance(scale, Tensor):  # compiled
+    if isinstance(scale, Tensor) or isinstance(eps, Tensor):  # compiled, or relative
         doubled = moment * (2.0 * scale) + 2.0 * eps
     else:
         doubled = torch.rsub(moment, 2.0 * eps, alpha=-2.0 * scale)

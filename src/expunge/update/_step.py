@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge.update._addons import NoAddon, Signals, absolute_quantile
+from expunge.update._addons import RELATIVE_EPS, NoAddon, Signals, absolute_quantile
 from expunge.update._aggregate import Alone, WeightedSum
 from expunge.update._block_loop import BlockLoop
 from expunge.update._gradients import LossGradient
@@ -89,6 +89,11 @@ class _Step:
         self._balance: Tensor | None = None
         if spec.addon.compares_signs:
             self._balance = balance_of(*self._largest_entries(self._g_u, self._g_c))
+        self._eps: Tensor | None = None
+        if spec.addon.statistics is not None and spec.addon.stability is None:
+            *squares, _, count = self._products(self._layouts).unbind()
+            means = torch.stack(squares) / count.clamp_min(1.0)
+            self._eps = (RELATIVE_EPS * means).clamp_min(torch.finfo(means.dtype).tiny)
         self._ranked: list[Tensor] = []
         self._thresholds: list[Tensor] = []
         if spec.addon.needs_saliency:
@@ -133,13 +138,20 @@ class _Step:
 
     def _readings(self, aggregate: AdaptiveSum, loss: Tensor | None) -> Readings:
         """The products of the gradients over all parameters and processes, and the loss."""
-        total = torch.zeros(3, device=self._g_u[0].device if self._g_u else None)
-        for layout, members in self._layouts if aggregate.reads_products else ():
-            part = products_of([self._g_u[j] for j in members], [self._g_c[j] for j in members])
+        products = self._products(self._layouts if aggregate.reads_products else ())
+        square_u, square_c, product, _ = products.unbind()
+        return Readings(square_u, square_c, product, loss if aggregate.reads_loss else None)
+
+    def _products(self, layouts: Sequence[tuple[ShardLayout, list[int]]]) -> Tensor:
+        """⟨ĝ_U, ĝ_U⟩, ⟨ĝ_C, ĝ_C⟩, ⟨ĝ_U, ĝ_C⟩ and the number of entries, of all processes [4]."""
+        total = torch.zeros(4, device=self._g_u[0].device if self._g_u else None)
+        for layout, members in layouts:
+            sides = [[side[j] for j in members] for side in (self._g_u, self._g_c)]
+            part = products_of(*sides)
+            part = torch.cat([part, part.new_full((1,), sum(g.numel() for g in sides[0]))])
             layout.sum_parts(part)
             total = total + part.to(total.device)
-        square_u, square_c, product = total.unbind()
-        return Readings(square_u, square_c, product, loss if aggregate.reads_loss else None)
+        return total
 
     def _largest_entries(self, *gradients: Sequence[Tensor]) -> Tensor:
         """The largest entry of each of several gradients, over all parameters and processes."""
@@ -185,6 +197,9 @@ class _Step:
             if self._weights is not None:
                 weight_u, weight_c = (weight.to(u.device) for weight in self._weights)
                 block = block._replace(weight_u=weight_u, weight_c=weight_c)
+            if self._eps is not None:
+                eps_u, eps_c = self._eps.to(u.device).unbind()
+                block = block._replace(eps_u=eps_u, eps_c=eps_c)
             if self._aggregated is not None:
                 block = block._replace(aggregated=self._aggregated[j].to(u.device))
             if self._ranked:

@@ -37,7 +37,7 @@ def unlearn(model: Any = None, **options: Any) -> expunge.Result:
             {"optimizer": lambda: 5},
             r"function of the parameters alone\. \(<lambda>: ",
         ),
-        ({"schedule": STEP(SGD, 1)}, r"`schedule` should be one of constant, .*StepLR"),
+        ({"schedule": STEP(SGD, 1)}, r"`schedule` should be one of step, constant, .*StepLR"),
         ({"loss": "mse"}, r"`loss` should be a function that maps .*\(got 'mse'\)"),
         ({"augment": 5}, r"`augment` should be an Augment, or None\. \(got 5\)"),
         ({"callbacks": expunge.Callback()}, r"`callbacks` should be a list\. \(got Callback\)"),

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from expunge._files import write_text
 from expunge.evidence import Evidence
 from expunge.report import _page, render_request
 from expunge.report._page import embed
@@ -115,9 +114,3 @@ def test_what_is_missing_altogether_is_refused() -> None:
 
 def test_the_page_never_claims_a_certificate() -> None:
     assert "certified" not in Reader(render_request(fake.evidence())).text.lower()
-
-
-def test_a_page_is_written_whole(tmp_path: Path) -> None:
-    write_text(tmp_path / "deep" / "report.html", "<p>ü</p>")
-    assert (tmp_path / "deep" / "report.html").read_bytes() == "<p>ü</p>".encode()
-    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["report.html"]

@@ -23,7 +23,6 @@ from expunge.engine import (
     Card,
     PredictionCache,
     build_from_config,
-    channels_last,
     check_model_fits,
     check_named_model,
     copy_model,
@@ -31,7 +30,6 @@ from expunge.engine import (
     fit_weights,
     pick_device,
     read_weights,
-    runs_on,
     without_prefix,
 )
 from expunge.methods import apply
@@ -106,7 +104,6 @@ class ModelAndData:
         model = self.build()
         fit_weights(model, without_prefix(state, model), str(path))
         model = model.to(device_of(self.model)).eval()
-        _ensure_plain_layout(model, self.train.inputs[:2])
         return replace(self, model=model, weights_digest=tensors.state_digest(model.state_dict()))
 
     def with_inputs(self, form: InputForm) -> ModelAndData:
@@ -183,7 +180,6 @@ def _assemble(
         build = HookedModel(build, InputHook(form, data.train.inputs))
         add_hook(model, build.hook)
     _check_takes(model, data.train.inputs[:2])
-    _ensure_plain_layout(model, data.train.inputs[:2])
     # Name every output, also those for which the data have no class.
     outputs = _count_outputs(model, data)
     classes = data.train.classes
@@ -244,20 +240,6 @@ def _check_takes(model: nn.Module, inputs: Tensor) -> None:
             f"The model cannot take the data, {inputs.dtype} of shape {list(inputs.shape[1:])}: "
             f"{failure}"
         ) from failure
-
-
-def _ensure_plain_layout(model: nn.Module, inputs: Tensor) -> None:
-    """Add a hook that hands over images in the plain memory layout, if the model needs that.
-
-    Evaluation passes images channels-last; ``x.view(len(x), -1)`` after a convolution then fails.
-    """
-    images = inputs.to(device_of(model))
-    if images.ndim == 4 and not runs_on(model, channels_last(images)):
-        model.register_forward_pre_hook(_to_plain_layout)
-
-
-def _to_plain_layout(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(x.contiguous() if isinstance(x, Tensor) else x for x in inputs)
 
 
 def _count_outputs(model: nn.Module, data: Splits) -> int:

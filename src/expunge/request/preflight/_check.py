@@ -11,7 +11,7 @@ import torch
 from rich.console import RenderableType
 
 from expunge._errors import InvalidInput
-from expunge.data import Examples
+from expunge.data import Examples, row_hashes
 from expunge.data.text import TextExamples
 from expunge.engine import Predictions
 from expunge.evaluation import auc_of, confidence
@@ -30,7 +30,6 @@ from expunge.request._job import Job
 from expunge.request._predictions import decimals_of, evenly_spaced, predict_records
 from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._cost import estimate_cost
-from expunge.request.preflight._duplicates import Duplicate, find_duplicates
 from expunge.request.preflight._model_fit import check_model_fit
 from expunge.request.preflight._terminal import render_preflight
 
@@ -40,6 +39,19 @@ MIN_VAL = 50
 """Fewer val examples than this say little about unseen data."""
 TRAINED_ON_VAL_P = 1e-3
 """The p value below which val is said to look like training data."""
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """A remaining record of "retain", "val" or "test", and the forgotten record it is equal to.
+
+    Duplicates have the same bytes, whatever their label: they keep in the model what should be
+    forgotten.
+    """
+
+    forgotten: int
+    split: str
+    index: int
 
 
 @dataclass(frozen=True)
@@ -130,6 +142,32 @@ def preflight(
     )
     example = loaded.val.texts.rendered(0) if isinstance(loaded.val, TextExamples) else None
     return Preflight(findings, duplicates, parts, example)
+
+
+def find_duplicates(
+    loaded: ModelAndData, forgotten: Sequence[int], earlier: Collection[int] = ()
+) -> tuple[Duplicate, ...]:
+    """Duplicates of the training records ``forgotten`` in the rest of the data.
+
+    ``earlier`` are training records that are out of retain already. Of several forgotten records
+    with the same bytes, the first is named.
+    """
+    in_train = row_hashes(loaded.train)
+    first_with: dict[bytes, int] = {}
+    for index in forgotten:
+        first_with.setdefault(in_train[index], index)
+    gone = {*forgotten, *earlier}
+    remaining = {
+        "retain": in_train,
+        "val": row_hashes(loaded.val),
+        "test": row_hashes(loaded.test),
+    }
+    return tuple(
+        Duplicate(first_with[content], split, index)
+        for split, hashes in remaining.items()
+        for index, content in enumerate(hashes)
+        if content in first_with and not (split == "retain" and index in gone)
+    )
 
 
 def retained_without(loaded: ModelAndData, gone: Collection[int]) -> list[int]:

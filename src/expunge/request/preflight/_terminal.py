@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -11,7 +12,9 @@ from rich.text import Text
 
 from expunge._durations import format_duration
 from expunge.evidence import Cost, DuplicateCounts, PreflightFindings, RecordCounts
-from expunge.request.preflight._duplicates import Duplicate
+
+if TYPE_CHECKING:
+    from expunge.request.preflight._check import Duplicate
 
 MAX_CLASSES = 12
 """Classes that are listed."""

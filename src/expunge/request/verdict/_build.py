@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from calendar import monthrange
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -25,11 +26,10 @@ from expunge.evidence import (
     LedgerName,
     RequestSummary,
 )
-from expunge.ledger import ForgottenRecords, Ledger, digest_config
+from expunge.ledger import JOB, ForgottenRecords, Ledger, digest_config
 from expunge.request._forgetting import ForgettingResult
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
-from expunge.request._job_file import repeat_commands
 from expunge.request._predictions import accuracy_interval, predict_records
 from expunge.request.loading._load import ModelAndData
 from expunge.request.loading._texts import compares_all_words
@@ -57,6 +57,9 @@ from expunge.request.verdict._sentences import (
     write_verdict,
 )
 from expunge.store import environment, now
+
+FORGET_ARGUMENTS = {"model", "weights", "data", "ids", "out"}
+"""Fields of a job that are arguments of :func:`expunge.forget`, not settings."""
 
 
 @dataclass(frozen=True)
@@ -284,3 +287,15 @@ def _limits(examination: Examination, *, exact: bool) -> list[str]:
     if exact:
         limits = [EXACT_LIMIT, *(each for each in limits if each not in LIMITS[:3])]
     return limits if compares_all_words(examination.loaded) else [*limits, GIVEN_WORDS]
+
+
+def repeat_commands(job: Job, number: int, *, in_memory: bool) -> list[str]:
+    """Commands that repeat the requests up to this one in a new folder, and one that checks it."""
+    root = shlex.quote(str(job.out))
+    check = f"expunge verify {root}"
+    if not in_memory:
+        jobs = (f"{root}/{k:04d}/{JOB}" for k in range(1, number + 1))
+        return [*(f"expunge forget --job {path} --ids IDS --out again" for path in jobs), check]
+    given = job.model_dump(mode="json", exclude_defaults=True, exclude=FORGET_ARGUMENTS)
+    settings = "".join(f", {name}={value!r}" for name, value in given.items())
+    return [f'expunge.forget(model=model, data=data, ids=ids, out="again"{settings})', check]

@@ -17,11 +17,7 @@ from expunge.evaluation import (
     match_class_mix,
     scaled_confidence,
 )
-from expunge.evidence import (
-    ClassRow,
-    ExposureCounts,
-    MetricRow,
-)
+from expunge.evidence import ClassRow, ExposureCounts, MetricRow
 from expunge.request._predictions import FEW, accuracy_interval
 
 ATTACK_LABELS = {
@@ -115,11 +111,6 @@ def measure_metrics(
     ]
 
 
-def are_few(predictions: SplitPredictions) -> bool:
-    """Whether so few records are to be forgotten that a bin would describe a single one."""
-    return len(predictions.forget.labels) < FEW
-
-
 def measure_classes(
     classes: Sequence[str], forgotten: Tensor, before: Predictions, after: Predictions
 ) -> list[ClassRow]:
@@ -147,7 +138,7 @@ def measure_classes(
 
 def count_exposure(before: SplitPredictions, after: SplitPredictions) -> ExposureCounts | None:
     """How many forgotten records stand where among test data; None if they are few."""
-    if are_few(before):
+    if len(before.forget.labels) < FEW:  # a bin would describe a single one
         return None
     counts = [np.histogram(_exposure(each), EXPOSURE_EDGES)[0].tolist() for each in (before, after)]
     return ExposureCounts(edges=list(EXPOSURE_EDGES), before=counts[0], after=counts[1])

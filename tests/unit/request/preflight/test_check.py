@@ -12,10 +12,10 @@ from expunge.data import Examples
 from expunge.evaluation import predict
 from expunge.evaluation.attacks._features import confidence
 from expunge.request._ids import resolve_ids
-from expunge.request.loading._load import model_and_data_of
-from expunge.request.preflight._check import preflight
+from expunge.request.loading._load import ModelAndData, model_and_data_of
+from expunge.request.preflight._check import Duplicate, find_duplicates, preflight
 from tests.unit.request.preflight.findings import check, printed
-from tests.unit.request.worlds import Net, fitted, floats, job_of
+from tests.unit.request.worlds import Net, fitted, floats, job_of, loaded_world
 
 
 def test_a_sound_request_passes(loaded, tmp_path):
@@ -153,3 +153,43 @@ def test_more_outputs_than_classes_are_pointed_out(tmp_path):
     net = fitted(floats(240, 1), Net(6))
     wide = model_and_data_of(net, (floats(240, 1), floats(60, 2), floats(80, 3)), job_of(tmp_path))
     assert "The model has 6 outputs, but the data have 4 classes." in warnings_of(wide, tmp_path)
+
+
+@pytest.fixture
+def copies(tmp_path) -> ModelAndData:
+    """Record 0 has copies at 240 (another label), val 5 and test 7; that of 1 is not exact."""
+    loaded = loaded_world(tmp_path)
+    train, val, test = loaded.train, loaded.val, loaded.test
+    inputs = torch.cat((train.inputs, train.inputs[:1], train.inputs[1:2] + 0.002))
+    labels = torch.cat((train.labels, torch.tensor([3, 1])))
+    val.inputs[5], test.inputs[7] = train.inputs[0], train.inputs[0]
+    return replace(loaded, train=Examples(inputs, labels, train.classes))
+
+
+def test_duplicates_are_those_of_the_literal_double_loop(copies):
+    forgotten = [0, 1, 3, 9]
+    wanted = []
+    for split, data in (("retain", copies.train), ("val", copies.val), ("test", copies.test)):
+        for index in range(len(data)):
+            if split == "retain" and index in forgotten:
+                continue
+            for f in forgotten:
+                if torch.equal(data.inputs[index], copies.train.inputs[f]):
+                    wanted.append(Duplicate(f, split, index))
+                    break
+    found = find_duplicates(copies, forgotten)
+    assert list(found) == wanted
+    assert [(each.split, each.index) for each in found] == [
+        ("retain", 240),
+        ("val", 5),
+        ("test", 7),
+    ]
+
+
+def test_what_was_forgotten_earlier_does_not_remain(copies):
+    assert [each.split for each in find_duplicates(copies, [0], earlier={240})] == ["val", "test"]
+    assert find_duplicates(copies, [0, 240])[0].split == "val"
+
+
+def test_of_equal_records_the_first_is_named(copies):
+    assert {each.forgotten for each in find_duplicates(copies, [240, 0])} == {240}
