@@ -22,7 +22,7 @@ RECIPE = (
         "schedule",
         Schedule,
         Recipe.schedule,
-        "How the rate changes: step is x0.1 after 91 % of the epochs, one-cycle suits short trainings.",
+        "Of the rate: step is x0.1 after 91 % of the epochs; one-cycle suits short trainings.",
     ),
 )
 
