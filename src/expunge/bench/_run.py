@@ -13,7 +13,7 @@ from expunge._errors import DataError
 from expunge.bench._results import HYPERPARAMETERS, VARIANT, BenchResult, BenchRun
 from expunge.bench._stage_functions import DEFINITIONS, HISTOGRAMS, STEPS, read_rows
 from expunge.bench._stages import RUNS
-from expunge.dispatch import Engine, Report, RunSummary
+from expunge.dispatch import RunSummary
 from expunge.store import Entry, Locked, Stage, Store
 
 STATES = ("done", "running", "interrupted", "failed", "damaged", "missing")
@@ -36,20 +36,10 @@ def count_stages(planned: Sequence[BenchRun], store: Store) -> list[dict[str, An
     ]
 
 
-def run_planned(
-    planned: Sequence[BenchRun],
-    store: Store,
-    *,
-    workers: int | None = None,
-    retries: int = 1,
-    report: Report | None = None,
-    engine: Engine | None = None,
-) -> RunSummary:
-    """Run the stages that are missing."""
+def run_planned(planned: Sequence[BenchRun], store: Store, **options: Any) -> RunSummary:
+    """Run the stages that are missing; ``options`` are those of :func:`expunge.dispatch.run`."""
     wanted = [stage for run in planned for stage in run.stages[-2:]]
-    return dispatch.run(
-        wanted, store, workers=workers, retries=retries, report=report, engine=engine
-    )
+    return dispatch.run(wanted, store, **{"retries": 1} | options)
 
 
 @dataclass(frozen=True)

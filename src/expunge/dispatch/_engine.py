@@ -1,4 +1,4 @@
-"""The interface of an engine: where tasks are executed, and how they ended."""
+"""The interface of an engine: where stages are executed, and how they ended."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from expunge.store import Stage
+from expunge.store import Stage, now
 
-TaskStatus = Literal["done", "found", "busy", "failed", "lost"]
+OutcomeStatus = Literal["done", "found", "busy", "failed", "lost"]
 
 
 @dataclass(frozen=True)
-class TaskResult:
-    """How a task ended.
+class StageOutcome:
+    """How an attempt at a stage ended.
 
     ``done``: run and stored. ``found``: another process had stored it. ``busy``: another process
     is running it. ``failed``: it raised. ``lost``: its worker died. ``hopeless`` says that the disk
-    is full or read-only, so that other tasks would fail as well.
+    is full or read-only, so that other stages would fail as well. A stage that has failed for good
+    is also noted in the store, in ``.failed/<key>.json``, with the number of ``tries``.
     """
 
-    key: str
-    status: TaskStatus
+    stage: Stage
+    status: OutcomeStatus
     seconds: float = 0.0
     error: str = ""
     message: str = ""
@@ -29,6 +30,16 @@ class TaskResult:
     output: str = ""
     warnings: tuple[str, ...] = ()
     hopeless: bool = False
+    tries: int = 1
+
+    def notes(self) -> dict[str, object]:
+        """What the store keeps of a failure."""
+        stage = {name: getattr(self.stage, name) for name in ("kind", "key", "title")}
+        names = ("error", "message", "traceback", "output", "tries")
+        return stage | {name: getattr(self, name) for name in names} | {"when": now()}
+
+    def __str__(self) -> str:
+        return f"{self.stage.title}: {self.error}: {self.message}"
 
 
 @dataclass(frozen=True)
@@ -54,23 +65,23 @@ Report = Callable[[Event], None]
 
 
 class Engine(Protocol):
-    """Executes tasks by calling :func:`expunge.dispatch._execute.execute` somewhere.
+    """Executes stages by calling :func:`expunge.dispatch._execute.execute` somewhere.
 
-    ``capacity`` is how many tasks may be submitted at a time; None leaves placing to the engine
-    (a cluster), which then gets every ready task at once.
+    ``capacity`` is how many stages may be submitted at a time; None leaves placing to the engine
+    (a cluster), which then gets every ready stage at once.
     """
 
     @property
     def capacity(self) -> int | None: ...
 
-    def submit(self, task: Stage) -> None:
-        """Start a task."""
+    def submit(self, stage: Stage) -> None:
+        """Start a stage."""
 
-    def poll(self, timeout: float) -> Iterable[TaskResult]:
-        """Wait up to ``timeout`` seconds for tasks that end; every submitted one gets one result.
+    def poll(self, timeout: float) -> Iterable[StageOutcome]:
+        """Wait up to ``timeout`` seconds for stages that end; every submitted one gets one result.
 
-        Called only while tasks are running.
+        Called only while stages are running.
         """
 
     def close(self, *, kill: bool = False) -> None:
-        """Stop the workers: when they have finished their tasks, or at once with ``kill``."""
+        """Stop the workers: when they have finished their stages, or at once with ``kill``."""

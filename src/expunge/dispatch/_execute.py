@@ -1,4 +1,4 @@
-"""Execute one task: what happens in a worker, whichever engine it belongs to."""
+"""Execute one stage: what happens in a worker, whichever engine it belongs to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import torch
 from expunge._errors import DataError, InvalidInput
 from expunge._files import is_disk_trouble
 from expunge._lazy import load_object
-from expunge.dispatch._engine import TaskResult, TaskStatus
+from expunge.dispatch._engine import OutcomeStatus, StageOutcome
 from expunge.store import Entry, Locked, Stage, Store, canonical, environment, now
 
 OUTPUT_FILE, PROGRESS_FILE = ".output", ".progress"
@@ -53,20 +53,20 @@ class Context:
         self.on_progress(done, total, text)
 
 
-def execute(task: Stage, store: Store, *, capture: bool = False) -> TaskResult:
-    """Run and store a task, unless that is done or under way; ``capture`` its output in a file."""
+def execute(stage: Stage, store: Store, *, capture: bool = False) -> StageOutcome:
+    """Run and store a stage, unless that is done or under way; ``capture`` its output in a file."""
     began = time.perf_counter()
     warnings: list[str] = []
 
-    def result(status: TaskStatus, **details: Any) -> TaskResult:
+    def result(status: OutcomeStatus, **details: Any) -> StageOutcome:
         seconds = time.perf_counter() - began
-        return TaskResult(task.key, status, seconds, warnings=tuple(warnings), **details)
+        return StageOutcome(stage, status, seconds, warnings=tuple(warnings), **details)
 
     try:
-        with store.lock(task):
-            if _is_stored(task, store, warnings):
+        with store.lock(stage):
+            if _is_stored(stage, store, warnings):
                 return result("found")
-            _compute(task, store, capture=capture)
+            _compute(stage, store, capture=capture)
             return result("done")
     except Locked:
         return result("busy")
@@ -76,36 +76,36 @@ def execute(task: Stage, store: Store, *, capture: bool = False) -> TaskResult:
             error=type(error).__name__,
             message=str(error),
             traceback=traceback.format_exc(),
-            output=output_tail(store.work_path(task)),
+            output=output_tail(store.work_path(stage)),
             hopeless=is_disk_trouble(error),
         )
 
 
-def _is_stored(task: Stage, store: Store, warnings: list[str]) -> bool:
+def _is_stored(stage: Stage, store: Store, warnings: list[str]) -> bool:
     """Whether an intact result is in the store; a damaged one is set aside with a warning."""
-    if not store.has(task):
+    if not store.has(stage):
         return False
     try:
-        store.open(task)
+        store.open(stage)
     except DataError as error:
-        place = store.set_aside(task)
+        place = store.set_aside(stage)
         warnings.append(f"{error} It was moved to {place} and is computed again.")
         return False
     return True
 
 
-def _compute(task: Stage, store: Store, *, capture: bool) -> None:
+def _compute(stage: Stage, store: Store, *, capture: bool) -> None:
     began, started = time.perf_counter(), now()
     # Prepare: the function, the parents' results, the work folder.
-    function = _find_function(task.run)
-    parents = tuple(store.open(parent) for parent in task.parents)
-    folder = store.work(task)
+    function = _find_function(stage.run)
+    parents = tuple(store.open(parent) for parent in stage.parents)
+    folder = store.work(stage)
     tries = _count_try(folder)
-    config, options = canonical(task.config), canonical(task.options, "options")
-    facts = (config, parents, folder, options, task.key, task.title)
+    config, options = canonical(stage.config), canonical(stage.options, "options")
+    facts = (config, parents, folder, options, stage.key, stage.title)
     context = Context(*facts, on_progress=ProgressFile(folder))
     # Run, with generators seeded from the key.
-    with captured_output(folder) if capture else nullcontext(), _seeded(task.key):
+    with captured_output(folder) if capture else nullcontext(), _seeded(stage.key):
         function(context)
     # Store the folder as the result.
     notes = environment() | {
@@ -115,7 +115,7 @@ def _compute(task: Stage, store: Store, *, capture: bool) -> None:
         "seconds": round(time.perf_counter() - began, 4),
         "tries": tries,
     }
-    store.commit(task, notes)
+    store.commit(stage, notes)
 
 
 def _find_function(run: str) -> Any:

@@ -17,7 +17,7 @@ import torch
 
 from expunge._errors import ExpungeError
 from expunge._kinds import Count, check_kind
-from expunge.dispatch._engine import TaskResult
+from expunge.dispatch._engine import StageOutcome
 from expunge.dispatch._execute import execute, output_tail
 from expunge.store import Stage, Store, cores
 
@@ -26,36 +26,36 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 class InlineEngine:
-    """Executes one task at a time in the calling process, for tests and examples."""
+    """Executes one stage at a time in the calling process, for tests and examples."""
 
     capacity = 1
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._tasks: list[Stage] = []
+        self._stages: list[Stage] = []
 
-    def submit(self, task: Stage) -> None:
-        self._tasks.append(task)
+    def submit(self, stage: Stage) -> None:
+        self._stages.append(stage)
 
-    def poll(self, timeout: float) -> Iterable[TaskResult]:
-        return [execute(self._tasks.pop(), self.store)]
+    def poll(self, timeout: float) -> Iterable[StageOutcome]:
+        return [execute(self._stages.pop(), self.store)]
 
     def close(self, *, kill: bool = False) -> None:
-        self._tasks.clear()
+        self._stages.clear()
 
 
 @dataclass
 class _Worker:
     process: SpawnProcess
-    pipe: Connection[Stage | None, TaskResult | None]
-    task: Stage | None = None
+    pipe: Connection[Stage | None, StageOutcome | None]
+    stage: Stage | None = None
     ready: bool = False
 
 
 class LocalEngine:
     """``workers`` processes (default: one per core) that share the cores' threads evenly.
 
-    Processes start when there is a task for them. One that dies fails only its own task and is
+    Processes start when there is a stage for them. One that dies fails only its own stage and is
     replaced; all of them end when this process does. Pass one engine to several :func:`run` calls
     to keep the processes between them, and close it at the end.
     """
@@ -71,21 +71,21 @@ class LocalEngine:
         """The process ids of the workers."""
         return [worker.process.pid or 0 for worker in self._workers]
 
-    def submit(self, task: Stage) -> None:
-        """Hand a task to an idle worker; start one if there is none."""
+    def submit(self, stage: Stage) -> None:
+        """Hand a stage to an idle worker; start one if there is none."""
         worker = self._idle_worker() or self._start_worker()
-        worker.task = task
+        worker.stage = stage
         with suppress(OSError):  # it is dead, which `poll` will notice
-            worker.pipe.send(task)
+            worker.pipe.send(stage)
 
-    def poll(self, timeout: float) -> Iterable[TaskResult]:
+    def poll(self, timeout: float) -> Iterable[StageOutcome]:
         """Collect the workers' results, and notice those that died."""
-        busy = [worker for worker in self._workers if worker.task is not None]
+        busy = [worker for worker in self._workers if worker.stage is not None]
         if not busy:
             return []
         # A child of a dead worker may hold its pipe open, so check the processes now and then.
         readable = wait([worker.pipe for worker in busy], min(timeout, 0.25))
-        results: list[TaskResult] = []
+        results: list[StageOutcome] = []
         for worker in busy:
             dead = worker.process.exitcode is not None
             if worker.pipe in readable or dead:
@@ -103,7 +103,7 @@ class LocalEngine:
                 else:
                     worker.pipe.send(None)
         for worker in self._workers:
-            worker.process.join(None if worker.task and not kill else 10)
+            worker.process.join(None if worker.stage and not kill else 10)
             if worker.process.exitcode is None:
                 worker.process.kill()
                 worker.process.join()
@@ -112,26 +112,26 @@ class LocalEngine:
         self._workers.clear()
 
     def _idle_worker(self) -> _Worker | None:
-        for worker in [worker for worker in self._workers if worker.task is None]:
+        for worker in [worker for worker in self._workers if worker.stage is None]:
             if worker.process.exitcode is None:
                 return worker
             self._remove_dead(worker)
         return None
 
-    def _receive(self, worker: _Worker) -> Iterator[TaskResult]:
+    def _receive(self, worker: _Worker) -> Iterator[StageOutcome]:
         with suppress(EOFError, OSError):
             while worker.pipe.poll():
                 result = worker.pipe.recv()
                 if result is None:
                     worker.ready = True
                 else:
-                    worker.task = None
+                    worker.stage = None
                     yield result
 
-    def _remove_dead(self, worker: _Worker) -> list[TaskResult]:
-        """Drop a dead worker; its task is lost."""
+    def _remove_dead(self, worker: _Worker) -> list[StageOutcome]:
+        """Drop a dead worker; its stage is lost."""
         self._workers.remove(worker)
-        cause, task = _cause(worker.process.exitcode or 0), worker.task
+        cause, stage = _cause(worker.process.exitcode or 0), worker.stage
         worker.pipe.close()
         worker.process.close()
         if not worker.ready:
@@ -139,10 +139,10 @@ class LocalEngine:
                 f"A worker ended while it started. {cause} A script that runs stages should do so "
                 "below `if __name__ == '__main__':`, as workers import it."
             )
-        if task is None:
+        if stage is None:
             return []
-        output = output_tail(self.store.work_path(task))
-        return [TaskResult(task.key, "lost", error="WorkerDied", message=cause, output=output)]
+        output = output_tail(self.store.work_path(stage))
+        return [StageOutcome(stage, "lost", error="WorkerDied", message=cause, output=output)]
 
     def _start_worker(self) -> _Worker:
         threads = _threads_per_worker(self.capacity)
@@ -198,9 +198,9 @@ def _no_interrupts() -> Iterator[None]:
 
 
 def worker_main(
-    pipe: Connection[TaskResult | None, Stage | None], root: Path, threads: int
+    pipe: Connection[StageOutcome | None, Stage | None], root: Path, threads: int
 ) -> None:
-    """Execute tasks from ``pipe`` until there are no more, or the parent is gone."""
+    """Execute stages from ``pipe`` until there are no more, or the parent is gone."""
     _leave_interrupts_to_the_parent()
     threading.Thread(target=_exit_with_the_parent, daemon=True).start()
     threads = min(threads, torch.get_num_threads())  # the user may have asked for fewer
@@ -208,13 +208,13 @@ def worker_main(
     pipe.send(None)  # ready
     while True:
         try:
-            task = pipe.recv()
+            stage = pipe.recv()
         except (EOFError, OSError):
-            task = None
-        if task is None:
+            stage = None
+        if stage is None:
             return
-        torch.set_num_threads(int(task.options.get("threads") or threads))
-        pipe.send(execute(task, store, capture=True))
+        torch.set_num_threads(int(stage.options.get("threads") or threads))
+        pipe.send(execute(stage, store, capture=True))
 
 
 def _leave_interrupts_to_the_parent() -> None:

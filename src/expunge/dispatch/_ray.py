@@ -17,7 +17,7 @@ import torch
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge._kinds import NaturalNumber, NotNegative, Positive, check_arguments
-from expunge.dispatch._engine import TaskResult
+from expunge.dispatch._engine import StageOutcome
 from expunge.dispatch._execute import execute, output_tail
 from expunge.dispatch._local import environment_defaults
 from expunge.store import Stage, Store
@@ -71,13 +71,13 @@ class RayEngine:
         )
         self._running: dict[Any, Stage] = {}
 
-    def submit(self, task: Stage) -> None:
-        """Hand a task to Ray."""
+    def submit(self, stage: Stage) -> None:
+        """Hand a stage to Ray."""
         with _lost_connection():
-            arguments = (task, self.store.root, self._threads, bool(self._gpus))
-            self._running[self._remote.remote(*arguments)] = task
+            arguments = (stage, self.store.root, self._threads, bool(self._gpus))
+            self._running[self._remote.remote(*arguments)] = stage
 
-    def poll(self, timeout: float) -> Iterable[TaskResult]:
+    def poll(self, timeout: float) -> Iterable[StageOutcome]:
         """Collect what Ray has finished or given up."""
         references = list(self._running)
         with _lost_connection():
@@ -98,41 +98,41 @@ class RayEngine:
             self._ray.shutdown()
             self._joined = False
 
-    def _result(self, reference: Any) -> TaskResult:
-        task = self._running.pop(reference)
+    def _result(self, reference: Any) -> StageOutcome:
+        stage = self._running.pop(reference)
         errors = self._ray.exceptions
         try:
-            result: TaskResult = self._ray.get(reference)
+            result: StageOutcome = self._ray.get(reference)
             return result
         except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:  # the stage never began
             cause = getattr(error, "cause", None) or error
             name, text = type(cause).__name__, str(error)
-            return TaskResult(task.key, "failed", error=name, message=str(cause), traceback=text)
+            return StageOutcome(stage, "failed", error=name, message=str(cause), traceback=text)
         except errors.RayError as error:
             tries = f" It was tried {self.retries + 1} times." if self.retries else ""
             why = " ".join(str(error).split())[:600]
-            return TaskResult(
-                task.key,
+            return StageOutcome(
+                stage,
                 "lost",
                 error=type(error).__name__,
                 message=f"Ray lost the worker or the node of the stage.{tries} {why}",
-                output=output_tail(self.store.work_path(task)),
+                output=output_tail(self.store.work_path(stage)),
             )
 
 
-def perform(task: Stage, root: Path, threads: int, has_gpus: bool) -> TaskResult:
-    """Execute a task on whichever node this is: the function that Ray runs."""
+def perform(stage: Stage, root: Path, threads: int, has_gpus: bool) -> StageOutcome:
+    """Execute a stage on whichever node this is: the function that Ray runs."""
     store = Store(root)
     if not store.exists:  # the run created it
         message = (
             f"The node {socket.gethostname()} does not see the store {root}. Put it on a file "
             "system that all nodes share, at the same path."
         )
-        return TaskResult(task.key, "failed", error="StorageError", message=message)
-    if not has_gpus:  # Ray hides those of other tasks, but not from a task without any
+        return StageOutcome(stage, "failed", error="StorageError", message=message)
+    if not has_gpus:  # Ray hides those of other stages, but not from a stage without any
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    torch.set_num_threads(int(task.options.get("threads") or threads))
-    return execute(task, store, capture=True)
+    torch.set_num_threads(int(stage.options.get("threads") or threads))
+    return execute(stage, store, capture=True)
 
 
 def load_ray() -> Any:

@@ -4,38 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from expunge._errors import ExpungeError, StorageError
 from expunge._kinds import Count, NaturalNumber, check_arguments
-from expunge.dispatch._engine import Engine, Event, Report, TaskResult
+from expunge.dispatch._engine import Engine, Event, Report, StageOutcome
 from expunge.dispatch._execute import read_progress
 from expunge.dispatch._local import LocalEngine
-from expunge.store import Stage, Store, now
+from expunge.store import Stage, Store
 
 _PAUSE = 0.25
 """Seconds between two tries at a stage that another run is computing."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A stage that failed, and why; also recorded in the store's ``.failed/<key>.json``."""
-
-    stage: Stage
-    error: str
-    message: str
-    traceback: str = ""
-    output: str = ""
-    tries: int = 1
-
-    def notes(self) -> dict[str, object]:
-        """What the store keeps of it."""
-        stage = {name: getattr(self.stage, name) for name in ("kind", "key", "title")}
-        own = {name: value for name, value in vars(self).items() if name != "stage"}
-        return stage | own | {"when": now()}
-
-    def __str__(self) -> str:
-        return f"{self.stage.title}: {self.error}: {self.message}"
 
 
 @dataclass
@@ -48,7 +27,7 @@ class RunSummary:
 
     done: list[Stage] = field(default_factory=list)
     found: list[Stage] = field(default_factory=list)
-    failed: list[Failure] = field(default_factory=list)
+    failed: list[StageOutcome] = field(default_factory=list)
     skipped: list[tuple[Stage, Stage | None]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -125,9 +104,9 @@ def run(
     return loop.summary
 
 
-def _engine(store: Store, workers: int | None, tasks: int) -> Engine:
+def _engine(store: Store, workers: int | None, stages: int) -> Engine:
     local = LocalEngine(store, workers)
-    local.capacity = max(1, min(local.capacity, tasks))  # the workers share the threads
+    local.capacity = max(1, min(local.capacity, stages))  # the workers share the threads
     return local
 
 
@@ -175,8 +154,8 @@ class Loop:
             self._submit()
             timeout = _PAUSE if self.waiting else 1.0
             if self.running:
-                for result in self.engine.poll(timeout):
-                    self._handle(result)
+                for outcome in self.engine.poll(timeout):
+                    self._handle(outcome)
                 self._report_progress()
             else:
                 time.sleep(timeout)
@@ -213,49 +192,48 @@ class Loop:
                 self.progress[stage.key] = how_far
                 self.report(Event("progress", stage, *how_far))
 
-    def _handle(self, result: TaskResult) -> None:
-        stage = self.running.pop(result.key)
-        self.summary.warnings.extend(result.warnings)
-        if result.status == "busy":
+    def _handle(self, outcome: StageOutcome) -> None:
+        stage = self.running.pop(outcome.stage.key)
+        self.summary.warnings.extend(outcome.warnings)
+        if outcome.status == "busy":
             self.waiting[stage.key] = time.monotonic() + _PAUSE
             if stage.key not in self.announced:
                 self.announced.add(stage.key)
                 self.report(Event("waiting", stage))
-        elif result.status in ("failed", "lost"):
-            self._failed(stage, result)
+        elif outcome.status in ("failed", "lost"):
+            self.tries[stage.key] = self.tries.get(stage.key, 0) + 1
+            if outcome.status == "lost" and self.tries[stage.key] <= self.retries:
+                self.report(Event("retried", stage, text=outcome.message))
+            else:
+                self._failed(replace(outcome, stage=stage, tries=self.tries[stage.key]))
         else:
             del self.left[stage.key]
             self.store.forget_failure(stage)
-            if result.status == "found":
+            if outcome.status == "found":
                 self._found(stage)
             else:
                 self.summary.done.append(stage)
-                self.report(Event("done", stage, seconds=result.seconds))
+                self.report(Event("done", stage, seconds=outcome.seconds))
 
     def _found(self, stage: Stage) -> None:
         self.summary.found.append(stage)
         self.report(Event("found", stage))
 
-    def _failed(self, stage: Stage, result: TaskResult) -> None:
-        self.tries[stage.key] = self.tries.get(stage.key, 0) + 1
-        if result.status == "lost" and self.tries[stage.key] <= self.retries:
-            self.report(Event("retried", stage, text=result.message))
-            return
-        details = (result.error, result.message, result.traceback, result.output)
-        failure = Failure(stage, *details, self.tries[stage.key])
+    def _failed(self, outcome: StageOutcome) -> None:
+        stage = outcome.stage
         del self.left[stage.key]
-        self.summary.failed.append(failure)
+        self.summary.failed.append(outcome)
         try:
-            self.store.record_failure(stage, failure.notes())
+            self.store.record_failure(stage, outcome.notes())
         except StorageError as error:
             self.summary.warnings.append(str(error))
-        self.report(Event("failed", stage, text=str(failure), seconds=result.seconds))
+        self.report(Event("failed", stage, text=str(outcome), seconds=outcome.seconds))
         doomed = {stage.key}
         while lost := [s for s in self.left.values() if any(p.key in doomed for p in s.parents)]:
             doomed |= {child.key for child in lost}
             for child in lost:
                 self._skip(child, stage)
-        self.stopped = self.stopped or result.hopeless
+        self.stopped = self.stopped or outcome.hopeless
 
     def _skip(self, stage: Stage, because: Stage | None) -> None:
         del self.left[stage.key]

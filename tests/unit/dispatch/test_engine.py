@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from expunge.dispatch import Engine, run
-from expunge.dispatch._engine import TaskResult
+from expunge.dispatch._engine import StageOutcome
 from expunge.dispatch._execute import execute
 from expunge.store import Stage, Store
 from tests.unit.dispatch.work import stage
@@ -30,11 +30,11 @@ class Cluster:
         self.tasks.append(task)
         self.most = max(self.most, len(self.tasks))
 
-    def poll(self, timeout: float) -> Iterable[TaskResult]:
+    def poll(self, timeout: float) -> Iterable[StageOutcome]:
         task = self.tasks.pop()
         if self.deaths > 0:
             self.deaths -= 1
-            return [TaskResult(task.key, "lost", error="WorkerDied", message="a node went away")]
+            return [StageOutcome(task, "lost", error="WorkerDied", message="a node went away")]
         return [execute(task, self.store)]
 
     def close(self, *, kill: bool = False) -> None:

@@ -26,7 +26,7 @@ from expunge.bench._protocol_file import load_protocol
 from expunge.bench._run import collect, run_planned
 from expunge.bench._stages import plan
 from expunge.dispatch import Engine, Event, InlineEngine, RunSummary, run
-from expunge.dispatch._engine import TaskResult
+from expunge.dispatch._engine import StageOutcome
 from expunge.dispatch._execute import PAUSE
 from expunge.dispatch._ray import RayEngine, load_ray, perform
 from expunge.store import Stage, Store
@@ -277,7 +277,7 @@ def test_a_node_that_does_not_see_the_store_says_so(tmp_path: Path, is_empty: bo
     if is_empty:  # as where a file system is not mounted
         (tmp_path / "store").mkdir()
     result = perform(stage("add", n=1), tmp_path / "store", 1, False)
-    assert isinstance(result, TaskResult)
+    assert isinstance(result, StageOutcome)
     assert (result.status, result.error) == ("failed", "StorageError")
     assert "a file system that all nodes share" in result.message
     assert not list(tmp_path.glob("store/*"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 from expunge._repr import ReadableRepr, ReprParts
 from expunge.data.text import TextSet
-from expunge.engine import PredictionCache, score_tokens
+from expunge.engine import PredictionCache, TokenScores, score_tokens
 from expunge.evaluation._metric import score_parts
 from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.text import _measures as formulas
@@ -107,8 +107,8 @@ class TextIdeal:
         """What is needed of ``model``, whose ``scores`` are known."""
         ratios = scores.by_record["forget"].get("truth_ratio")
         known = None if ratios is None else tuple(ratios.tolist())
-        leakage = _leakage_auc(cache or PredictionCache(), model, forget, test, definitions)
-        return cls(known, leakage, scores.as_dict())
+        asked = _Asked(model, cache or PredictionCache(), definitions == "open-unlearning")
+        return cls(known, asked.leakage_auc(forget, test), scores.as_dict())
 
 
 def evaluate_text(
@@ -149,91 +149,104 @@ def evaluate_text(
     check_arguments(evaluate_text, locals())
     cache = cache or PredictionCache()
     splits = {"forget": forget, "retain": retain, "general": general, "test": test}
-    given = {name: data for name, data in splits.items() if data is not None}
     published = definitions == "open-unlearning"
-    by_record = {
-        name: _measure(cache, model, data, name, generate, published)
-        for name, data in given.items()
-    }
-    values = _means(by_record)
-    values["model_utility"] = _utility(by_record, _utility_parts(given, published))
 
-    # Membership: forgotten against unseen records.
-    if test is not None:
-        pair = [
-            _membership(cache, model, data, reference, attacks, published)
-            for data in (forget, test)
-        ]
-        values |= {f"auc_{name}": auc_of(pair[0][name], pair[1][name]) for name in pair[0]}
+    def measure(model: nn.Module, names: Collection[str]) -> TextScores:
+        """The scores of a model by itself, on these splits."""
+        asked = _Asked(model, cache, published)
+        given = {name: data for name in names if (data := splits[name]) is not None}
+        by_record = {name: asked.measures(data, name, generate) for name, data in given.items()}
+        values = _means(by_record)
+        values["model_utility"] = _utility(by_record, _utility_parts(given, published))
+        if test is not None:  # membership: forgotten against unseen records
+            pair = [asked.membership(data, reference, attacks) for data in (forget, test)]
+            values |= {f"auc_{name}": auc_of(pair[0][name], pair[1][name]) for name in pair[0]}
+        return TextScores(**values, by_record=by_record)  # type: ignore[arg-type]
+
+    scores = measure(model, splits)
+    if isinstance(ideal, nn.Module):
+        best = measure(ideal, ("forget", "retain", "test"))
+        ideal = TextIdeal.of(ideal, best, forget, test, definitions, cache)
+    if ideal is None:
+        return scores
 
     # Against the ideal model.
-    gaps: dict[str, float] = {}
-    if isinstance(ideal, nn.Module):
-        best = evaluate_text(
-            ideal,
-            forget=forget,
-            retain=retain,
-            test=test,
-            reference=reference,
-            attacks=attacks,
-            generate=generate,
-            definitions=definitions,
-            cache=cache,
-        )
-        ideal = TextIdeal.of(ideal, best, forget, test, definitions, cache)
-    if ideal is not None:
-        ratios = by_record["forget"].get("truth_ratio")
-        if ratios is not None and ideal.truth_ratios is not None:
-            if len(ratios) != len(ideal.truth_ratios):
-                raise InvalidInput(
-                    "The ideal model should be asked about the same forgotten records. "
-                    f"(got {len(ratios)} and {len(ideal.truth_ratios)})"
-                )
-            values["forget_quality"] = formulas.forget_quality(ratios, np.array(ideal.truth_ratios))
-        values["privacy_leakage"] = formulas.privacy_leakage(
-            _leakage_auc(cache, model, forget, test, definitions), ideal.leakage_auc
-        )
-        gaps = {
-            name: value - ideal.scores[name]
-            for name, value in values.items()
-            if value is not None
-            and name in ideal.scores
-            and TEXT_METRICS[name].direction == "ideal"
-        }
-    return TextScores(**values, gaps=gaps, by_record=by_record)  # type: ignore[arg-type]
-
-
-def _measure(
-    cache: PredictionCache,
-    model: nn.Module,
-    data: TextSet,
-    split: str,
-    generate: bool,
-    published: bool,
-) -> dict[str, Array]:
-    """Every measure of the records of a split, by name, [N]."""
-    scores = cache(model, data, score_tokens)
-    told = formulas.without_end(scores) if published else scores
-    measures = {
-        "exact_memorisation": formulas.exact_memorisation(told),
-        "extraction_strength": formulas.extraction_strength(told, published=published),
-        "probability": formulas.probability(scores),
+    more: dict[str, float] = {}
+    ratios = scores.by_record["forget"].get("truth_ratio")
+    if ratios is not None and ideal.truth_ratios is not None:
+        if len(ratios) != len(ideal.truth_ratios):
+            raise InvalidInput(
+                "The ideal model should be asked about the same forgotten records. "
+                f"(got {len(ratios)} and {len(ideal.truth_ratios)})"
+            )
+        more["forget_quality"] = formulas.forget_quality(ratios, np.array(ideal.truth_ratios))
+    leakage = _Asked(model, cache, published).leakage_auc(forget, test)
+    more["privacy_leakage"] = formulas.privacy_leakage(leakage, ideal.leakage_auc)
+    gaps = {
+        name: value - ideal.scores[name]
+        for name, value in scores.as_dict().items()
+        if name in ideal.scores and TEXT_METRICS[name].direction == "ideal"
     }
-    if split == "test":
+    return replace(scores, **more, gaps=gaps)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A model with what it says of texts, each asked for once, and the definitions in force."""
+
+    model: nn.Module
+    cache: PredictionCache
+    published: bool
+
+    def scores(self, data: TextSet) -> TokenScores:
+        return self.cache(self.model, data, score_tokens)
+
+    def judged(self, data: TextSet) -> TokenScores:
+        """The scores of the tokens that count: published, without the end of an answer."""
+        return formulas.without_end(self.scores(data)) if self.published else self.scores(data)
+
+    def measures(self, data: TextSet, split: str, generate: bool) -> dict[str, Array]:
+        """Every measure of the records of a split, by name, [N]."""
+        scores, judged, published = self.scores(data), self.judged(data), self.published
+        measures = {
+            "exact_memorisation": formulas.exact_memorisation(judged),
+            "extraction_strength": formulas.extraction_strength(judged, published=published),
+            "probability": formulas.probability(scores),
+        }
+        if split == "test":
+            return measures
+        if generate:
+            answers = [record.answer for record in data.records]
+            measures["rouge_l"] = rouge_l(continuations(self.model, data, scores), answers)
+        if data.has_variants:
+            paraphrased, perturbed = self.scores(data.paraphrased), self.scores(data.perturbed)
+            measures["truth_ratio"] = formulas.truth_ratio(
+                data, paraphrased, perturbed, published=published
+            )
+            if published and split == "general":
+                among = formulas.probability_among_options(data, scores, perturbed)
+                measures["probability"] = among
         return measures
-    if generate:
-        answers = [record.answer for record in data.records]
-        measures["rouge_l"] = rouge_l(continuations(model, data, scores), answers)
-    if data.has_variants:
-        paraphrased, perturbed = (
-            cache(model, part, score_tokens) for part in (data.paraphrased, data.perturbed)
-        )
-        measures["truth_ratio"] = formulas.truth_ratio(
-            data, paraphrased, perturbed, published=published
-        )
-        if published and split == "general":
-            measures["probability"] = formulas.probability_among_options(data, scores, perturbed)
-    return measures
+
+    def membership(
+        self, data: TextSet, reference: nn.Module | None, attacks: bool
+    ) -> dict[str, Array]:
+        """The membership scores of records by attack, [N]."""
+        scores = formulas.membership_scores(data, self.scores(data), published=self.published)
+        if attacks:
+            norms = formulas.gradient_norms(self.model, data, published=self.published)
+            scores["gradient_norm"] = norms
+        if reference is not None:
+            known = formulas.mean_log_prob(self.cache(reference, data, score_tokens))
+            scores["reference"] = scores["loss"] - known
+        return scores
+
+    def leakage_auc(self, forget: TextSet, test: TextSet | None) -> float:
+        """The AUC of min-k that the privacy leakage is computed from; NaN without ``test``."""
+        if test is None:
+            return math.nan
+        pair = (self.judged(data) for data in (forget, test))
+        return auc_of(*(formulas.min_k(scores, formulas.LEAKAGE_LOWEST) for scores in pair))
 
 
 def _means(by_record: Mapping[str, Mapping[str, Array]]) -> dict[str, float | None]:
@@ -279,37 +292,3 @@ def _utility(
             for name, a in chosen
         ]
     )
-
-
-def _membership(
-    cache: PredictionCache,
-    model: nn.Module,
-    data: TextSet,
-    reference: nn.Module | None,
-    attacks: bool,
-    published: bool,
-) -> dict[str, Array]:
-    """The membership scores of records by attack, [N]."""
-    told = cache(model, data, score_tokens)
-    scores = formulas.membership_scores(data, told, published=published)
-    if attacks:
-        scores["gradient_norm"] = formulas.gradient_norms(model, data, published=published)
-    if reference is not None:
-        known = formulas.mean_log_prob(cache(reference, data, score_tokens))
-        scores["reference"] = scores["loss"] - known
-    return scores
-
-
-def _leakage_auc(
-    cache: PredictionCache,
-    model: nn.Module,
-    forget: TextSet,
-    test: TextSet | None,
-    definitions: Definitions,
-) -> float:
-    if test is None:
-        return math.nan
-    pair = [cache(model, data, score_tokens) for data in (forget, test)]
-    if definitions == "open-unlearning":
-        pair = [formulas.without_end(scores) for scores in pair]
-    return auc_of(*(formulas.min_k(scores, formulas.LEAKAGE_LOWEST) for scores in pair))
