@@ -78,10 +78,8 @@ class Unlearning(_TomlTable):
         return {name for name, value in self if isinstance(value, tuple)}
 
 
-FullScores = Literal["every", "last"]
-Metrics = tuple[
-    Literal["rmia_auc", "kl", "jsd", "activation_distance", "zrf", "loss_auc", "relearned", "klom"],
-    ...,
+ExtraMetric = Literal[
+    "rmia_auc", "kl", "jsd", "activation_distance", "zrf", "loss_auc", "relearned", "klom"
 ]
 
 
@@ -111,9 +109,10 @@ class Block(_TomlTable):
     """Of the methods, each with every add-on; by default that of ``unlearning``. A TorchJD
     aggregator is ``torchjd:NAME``."""
     baselines: tuple[str, ...] = ()
-    full_scores: FullScores | None = None
-    metrics: Metrics | None = None
-    """Both in place of the protocol's."""
+    full_scores: Literal["every", "last"] = "every"
+    """At which of the epochs RA and the attacks are scored, which pass over all retained data."""
+    metrics: tuple[ExtraMetric, ...] = ()
+    """What is measured besides the paper's metrics."""
     training: Training = Training()
     unlearning: Unlearning = Unlearning()
 
@@ -132,10 +131,6 @@ class Protocol(_TomlTable):
     evaluate_at: Annotated[tuple[Count, ...], pydantic.Field(min_length=1)] = (1, 2, 5, 10)
     attacks: bool | Literal["released"] = True
     """Whether the five attacks are run; ``released`` with the features of the released code."""
-    full_scores: FullScores = "every"
-    """At which of the epochs RA and the attacks are scored, which pass over all retained data."""
-    metrics: Metrics = ()
-    """What is measured besides the paper's metrics."""
     ideals: Annotated[int, pydantic.Field(ge=1, le=MAX_IDEALS)] = 1
     """Retrained models per seed and scenario; how far the others are from the first is the noise
     floor of every distance to "the" ideal model. KLoM needs three or more."""

@@ -87,13 +87,12 @@ class _BlockStages:
 
     def reference(self, scenario: str, seed: int, parents: tuple[Stage, ...]) -> Stage:
         protocol, block = self.protocol, self.block
-        metrics = protocol.metrics if block.metrics is None else block.metrics
         config = {
             "attacks": protocol.attacks,
             "test_limit": block.test_limit,
             "scenario": scenario,
             "scenario_seed": seed,
-            **({"metrics": list(metrics)} if metrics else {}),
+            **({"metrics": block.metrics} if block.metrics else {}),
             **({"definitions": text_definitions()} if block.is_text else {}),
         }
         title = f"score initial and ideal, {scenario}"
@@ -101,7 +100,7 @@ class _BlockStages:
 
     def unlearn(self, run: BenchRun, procedure: Procedure, parents: tuple[Stage, ...]) -> Stage:
         epochs = procedure.epochs
-        full_scores = self.block.full_scores or self.protocol.full_scores
+        full_scores = self.block.full_scores
         config = {
             "procedure": describe(procedure),
             "evaluate_at": [epoch for epoch in self.protocol.evaluate_at if epoch <= epochs],
