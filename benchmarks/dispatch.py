@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from expunge._environment import cores, environment, hardware
 from expunge.dispatch import Context, LocalEngine, run
 from expunge.store import Stage, Store
-from expunge.store._environment import cores, environment, hardware
 
 TARGET = 20.0
 

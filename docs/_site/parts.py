@@ -12,7 +12,7 @@ from expunge._options import Option
 from expunge._plugins import GROUPS
 from expunge._registry import Registry
 from expunge.cli._list import KINDS, USE
-from expunge.evaluation import Metric
+from expunge.evaluation import DIRECTIONS, Metric
 
 INTRODUCTIONS = {
     "methods": "A method is a choice of an objective U to minimise and a constraint C not to "
@@ -100,7 +100,7 @@ def _metric_table(registry: Registry[Any]) -> list[str]:
             f"[`{name}`](#{anchor(name)})",
             metric.label,
             metric.definition,
-            metric.good,
+            DIRECTIONS[metric.direction],
             metric.unit,
         )
         rows.append(f"| {' | '.join(in_table(str(cell)) for cell in cells)} |")

@@ -17,8 +17,12 @@ from typing import NamedTuple
 
 from expunge._files import write_text
 from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun, load_results
-from expunge.bench._statistics import mean_over_seeds
-from expunge.bench._sweeps import (
+from expunge.bench._tasks import Sweep, TaskResults, group_results, one_per_seed, select_variants
+from expunge.bench.paper._tables import MASKS_NGPLUS, PAPER_TABLES, Printed
+from expunge.bench.paper.claims import ClaimFinding, claim_ledger
+from expunge.bench.paper.claims._base import mean_over_seeds
+from expunge.bench.paper.claims._ledger import cells_of
+from expunge.bench.paper.claims._sweeps import (
     MIN_SETTINGS,
     RMIA_AUC,
     RUA,
@@ -31,10 +35,6 @@ from expunge.bench._sweeps import (
     seeds_of,
     unseen_gap,
 )
-from expunge.bench._tasks import Sweep, TaskResults, group_results, one_per_seed, select_variants
-from expunge.bench.paper._tables import MASKS_NGPLUS, PAPER_TABLES, Printed
-from expunge.bench.paper.claims import ClaimFinding, claim_ledger
-from expunge.bench.paper.claims._ledger import cells_of
 from expunge.bench.tables._summary import Row, Summary, markdown_table
 from expunge.evaluation import METRICS, Metric
 from expunge.methods import METHODS

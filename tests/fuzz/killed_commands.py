@@ -19,7 +19,7 @@ from expunge.bench._run import collect, run_planned
 from expunge.bench._stages import plan
 from expunge.cli import main
 from expunge.cli._output import ExitCode
-from expunge.dispatch._local import InlineEngine
+from expunge.dispatch import InlineEngine
 from expunge.engine import Execution, Procedure
 from expunge.engine._artifact import load_artifact
 from expunge.evaluation._file_jobs import unlearn_artifact

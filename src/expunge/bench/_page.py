@@ -7,7 +7,7 @@ from typing import Any
 
 from expunge.bench._results import HYPERPARAMETERS, TASK, BenchResult, is_scored
 from expunge.bench._tasks import group_results
-from expunge.evaluation import METRICS
+from expunge.evaluation import DIRECTIONS, METRICS
 from expunge.report import render
 
 FIELDS = (*TASK, "method", "addon", *HYPERPARAMETERS, "moments", "aggregate", "block")
@@ -109,7 +109,7 @@ def _metrics(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
             "label": metric.label,
             "unit": metric.unit,
             "decimals": metric.decimals,
-            "about": f"{metric.definition} ({metric.good})",
+            "about": f"{metric.definition} ({DIRECTIONS[metric.direction]})",
             "reference": metric.direction == "ideal",
         }
         for name, metric in METRICS.items()

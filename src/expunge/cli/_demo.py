@@ -182,7 +182,7 @@ def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) 
     from expunge.bench._run import collect, run_planned, stages_of
     from expunge.bench._stages import plan
     from expunge.bench.tables import make_table
-    from expunge.evaluation import METRICS
+    from expunge.evaluation import DIRECTIONS, METRICS
     from expunge.store import Store
 
     protocol = load_protocol("demo").only((BLOCK,)).with_seeds(seeds)
@@ -195,7 +195,8 @@ def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) 
     output.show(summary.terminal(), highlight=True)
     for name in summary.metrics:
         metric = METRICS[name]
-        output.show(f"  {metric.label:<11} {metric.definition} ({metric.unit}); {metric.good}")
+        better = DIRECTIONS[metric.direction]
+        output.show(f"  {metric.label:<11} {metric.definition} ({metric.unit}); {better}")
     output.show(f"\n[bold]{what_focus_did(summary)}[/]", highlight=True)
     output.show(f"Tables, figures and claims: {out}/; begin with README.md.")
     return summary.data()

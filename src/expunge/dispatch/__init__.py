@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from expunge.dispatch._engine import Event as Event
     from expunge.dispatch._engine import StageOutcome as StageOutcome
     from expunge.dispatch._execute import Context as Context
-    from expunge.dispatch._local import InlineEngine as InlineEngine
+    from expunge.dispatch._execute import InlineEngine as InlineEngine
     from expunge.dispatch._local import LocalEngine as LocalEngine
     from expunge.dispatch._ray import RayEngine as RayEngine
     from expunge.dispatch._run import RunSummary as RunSummary

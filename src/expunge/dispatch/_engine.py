@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from expunge.store import Stage, now
+from expunge._environment import now
+from expunge.store import Stage
 
 OutcomeStatus = Literal["done", "found", "busy", "failed", "lost"]
 

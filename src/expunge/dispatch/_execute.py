@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from expunge._environment import environment, now
 from expunge._errors import DataError, InvalidInput
 from expunge._files import is_disk_trouble
 from expunge._lazy import load_object
 from expunge.dispatch._engine import OutcomeStatus, StageOutcome
-from expunge.store import Entry, Locked, Stage, Store, canonical, environment, now
+from expunge.store import Entry, Locked, Stage, Store, canonical
 
 OUTPUT_FILE, PROGRESS_FILE = ".output", ".progress"
 PAUSE = 0.1
@@ -79,6 +80,25 @@ def execute(stage: Stage, store: Store, *, capture: bool = False) -> StageOutcom
             output=output_tail(store.work_path(stage)),
             hopeless=is_disk_trouble(error),
         )
+
+
+class InlineEngine:
+    """Executes one stage at a time in the calling process, for tests and examples."""
+
+    capacity = 1
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._stages: list[Stage] = []
+
+    def submit(self, stage: Stage) -> None:
+        self._stages.append(stage)
+
+    def poll(self, timeout: float) -> Iterable[StageOutcome]:
+        return [execute(self._stages.pop(), self.store)]
+
+    def close(self, *, kill: bool = False) -> None:
+        self._stages.clear()
 
 
 def _is_stored(stage: Stage, store: Store, warnings: list[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The engines of this machine: worker processes, or the calling process itself."""
+"""The engine of this machine: worker processes."""
 
 from __future__ import annotations
 
@@ -15,33 +15,15 @@ from pathlib import Path
 
 import torch
 
+from expunge._environment import cores
 from expunge._errors import ExpungeError
 from expunge._kinds import Count, check_kind
 from expunge.dispatch._engine import StageOutcome
 from expunge.dispatch._execute import execute, output_tail
-from expunge.store import Stage, Store, cores
+from expunge.store import Stage, Store
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Libraries with their own thread pools read these when they are loaded."""
-
-
-class InlineEngine:
-    """Executes one stage at a time in the calling process, for tests and examples."""
-
-    capacity = 1
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._stages: list[Stage] = []
-
-    def submit(self, stage: Stage) -> None:
-        self._stages.append(stage)
-
-    def poll(self, timeout: float) -> Iterable[StageOutcome]:
-        return [execute(self._stages.pop(), self.store)]
-
-    def close(self, *, kill: bool = False) -> None:
-        self._stages.clear()
 
 
 @dataclass

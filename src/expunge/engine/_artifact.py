@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from expunge import _tensors as tensors
+from expunge._environment import versions
 from expunge._errors import DataError, InvalidInput
 from expunge._files import TORCH_SUFFIXES, atomic, read_text, write_text
 from expunge._specs import join_spec
-from expunge._versions import versions
 from expunge.data import Division, Splits, absolute_spec, load, no_downloads
 from expunge.engine._model_from_config import (
     build_from_config,

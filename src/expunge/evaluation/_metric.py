@@ -42,11 +42,6 @@ class Metric:
     use: str = ""
 
     @property
-    def good(self) -> str:
-        """The direction in words."""
-        return DIRECTIONS[self.direction]
-
-    @property
     def description(self) -> str:
         """What it is, when to use it and where it comes from, a paragraph each.
 
@@ -55,7 +50,7 @@ class Metric:
         parts = [
             f"{self.definition}{f': {self.formula}' if self.formula else ''}",
             self.unit,
-            self.good,
+            DIRECTIONS[self.direction],
             *([f"definition {self.version}"] if self.formula else []),
         ]
         use = [f"Use it {self.use}."] if self.use else []

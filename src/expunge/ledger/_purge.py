@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pydantic
 
+from expunge._environment import now
 from expunge._errors import InvalidInput
 from expunge._files import file_digest, is_there, storage_errors, write_text
 from expunge._strict_json import read_model
@@ -21,7 +22,6 @@ from expunge.data import cache_dir
 from expunge.ledger._ledger import PURGED, WEIGHTS, Ledger, LedgerEntry, exclusive_access
 from expunge.ledger._seal import DISCARDED
 from expunge.ledger._signatures import HEAD, SigningKey, sign_head
-from expunge.store import now
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,11 @@ from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from expunge.store._entry import Entry as Entry
-    from expunge.store._locks import Locked as Locked
     from expunge.store._stage import Stage as Stage
+    from expunge.store._store import Locked as Locked
     from expunge.store._store import Store as Store
 if TYPE_CHECKING:  # for other packages of expunge
-    from expunge.store._environment import cores, environment, now
-    from expunge.store._locks import file_lock
     from expunge.store._stage import canonical
+    from expunge.store._store import file_lock
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

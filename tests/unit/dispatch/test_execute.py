@@ -63,7 +63,7 @@ def test_kills_at_random_moments_change_nothing(store: Store, tmp_path: Path) ->
         ("expunge.store._store.sync", False),
         ("expunge.store._store._drop_hidden", True),
         ("pathlib.Path.rename", False),
-        ("expunge.store._locks.Path.unlink", True),
+        ("expunge.store._store.Path.unlink", True),
     ],
 )
 def test_a_kill_while_a_result_is_stored_leaves_all_or_nothing(
@@ -73,7 +73,7 @@ def test_a_kill_while_a_result_is_stored_leaves_all_or_nothing(
     with monkeypatch.context() as patch:
 
         def kill(*args: Any, **kwargs: Any) -> None:
-            if where != "expunge.store._locks.Path.unlink" or str(args[0]).endswith(".lock"):
+            if where != "expunge.store._store.Path.unlink" or str(args[0]).endswith(".lock"):
                 os.kill(os.getpid(), signal.SIGKILL)
 
         patch.setattr(where, kill)

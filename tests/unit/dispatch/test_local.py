@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from expunge._environment import cores
 from expunge._errors import ExpungeError
 from expunge.dispatch import Event, InlineEngine, LocalEngine, _local, run
 from expunge.store import Stage, Store
-from expunge.store._environment import cores
 from tests.unit.dispatch.forks import Fork
 from tests.unit.dispatch.work import stage, wait_for
 

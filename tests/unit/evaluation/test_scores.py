@@ -47,7 +47,7 @@ def test_attacks_are_left_out_unless_asked_for() -> None:
 
 def test_every_score_is_a_registered_metric_with_a_direction() -> None:
     found = evaluate(Passing(), **SPLITS, ideal=Passing(0.5), attacks=True).as_dict()
-    assert all(METRICS[name].good in DIRECTIONS.values() for name in found)
+    assert all(METRICS[name].direction in DIRECTIONS for name in found)
     assert all(isinstance(value, float) for value in found.values())
     assert all(METRICS[name].definition and METRICS[name].unit for name in METRICS)
 

@@ -14,7 +14,7 @@ import pytest
 
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge.store import Locked, Stage, Store
-from expunge.store import _locks as locks
+from expunge.store import _store as locks
 from tests.unit.dispatch.forks import Fork
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork, 3.12

@@ -31,7 +31,7 @@ for _name, _place, _alias, *_task in (
      "cifar10", "vgg16", "random:0.1"),
     ("baselines-ngplus", "paper._curves:baselines_ngplus", "fig:bestimagengplus",
      "svhn", "resnet18", "random:0.1"),
-    ("focus-versus-rate", "plots._frontier:focus_versus_rate", ""),
+    ("focus-versus-rate", "paper._frontier:focus_versus_rate", ""),
 ):  # fmt: skip
     FIGURES.declare(_name, f"expunge.bench.{_place}", alias=_alias)
     if _alias:

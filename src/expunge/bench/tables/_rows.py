@@ -9,6 +9,7 @@ from typing import Any
 
 from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun
 from expunge.bench._tasks import TaskResults, select_variants
+from expunge.bench.tables import OF_TEXTS, TABLES
 from expunge.bench.tables._summary import Row, RowGroup, Summary
 from expunge.evaluation import Metric
 from expunge.methods import METHODS
@@ -20,6 +21,13 @@ BASELINES = ("fine-tune", "mask-small-gradients", "conv-transpose")
 ADDON_ORDER = ("saliency", "and", "prob", "focus")
 SALUN = BenchRun("random-label", "saliency")
 """SRL with saliency, which the paper calls SalUn and counts among the methods."""
+
+
+def make_table(name: str, results: Iterable[BenchResult]) -> list[Summary]:
+    """A table by name, from the results of its kind; empty where there are none."""
+    of_texts = TABLES.name(name) in OF_TEXTS
+    chosen = [result for result in results if result.is_text == of_texts]
+    return TABLES[name](chosen) if chosen else []
 
 
 def row_of(

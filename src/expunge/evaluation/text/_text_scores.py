@@ -199,7 +199,8 @@ class _Asked:
     published: bool
 
     def scores(self, data: TextSet) -> TokenScores:
-        return self.cache(self.model, data, score_tokens)
+        scores: TokenScores = self.cache(self.model, data, score_tokens)
+        return scores
 
     def judged(self, data: TextSet) -> TokenScores:
         """The scores of the tokens that count: published, without the end of an answer."""

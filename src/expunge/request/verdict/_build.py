@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from expunge import _tensors as tensors
+from expunge._environment import environment, now
 from expunge.evidence import (
     SCHEMA_VERSION,
     DerivedModel,
@@ -56,7 +57,6 @@ from expunge.request.verdict._sentences import (
     suggest_next_steps,
     write_verdict,
 )
-from expunge.store import environment, now
 
 FORGET_ARGUMENTS = {"model", "weights", "data", "ids", "out"}
 """Fields of a job that are arguments of :func:`expunge.forget`, not settings."""

@@ -10,9 +10,17 @@ import numpy as np
 
 from expunge._arrays import Array
 from expunge.bench._results import CONSTRAINED_METHODS, BenchRun
-from expunge.bench._statistics import LEVEL, MIN_SEEDS, Region, SeedMean
 from expunge.bench._tasks import TaskResults, select_variants
-from expunge.bench.paper.claims._base import Claim, ClaimFinding, each_variant, settle
+from expunge.bench.paper.claims._base import (
+    LEVEL,
+    MIN_SEEDS,
+    Claim,
+    ClaimFinding,
+    Region,
+    SeedMean,
+    each_variant,
+    settle,
+)
 
 
 def kendall(a: Array, b: Array) -> Array:

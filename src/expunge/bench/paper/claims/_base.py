@@ -5,12 +5,83 @@ A rule measures something of each seed; the mean over seeds with its interval se
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from expunge.bench import _statistics as statistics
+import numpy as np
+
 from expunge.bench._results import BenchResult, BenchRun
 from expunge.bench._tasks import Seeds, TaskResults, select_variants
+from expunge.evaluation import student_reach
+
+# Means over seeds, and what their intervals say about a claim.
+
+ClaimStatus = Literal["held", "not held", "inconclusive", "no data"]
+STATUSES: tuple[ClaimStatus, ...] = ("held", "not held", "inconclusive", "no data")
+
+MIN_SEEDS = 3
+"""Fewer seeds than this never settle a claim."""
+LEVEL = 0.95
+"""The confidence level of intervals."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """The open interval in which an effect has to lie for the claim to hold.
+
+    A strip of width ``grey`` beside it speaks neither for the claim nor against it.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    grey: float = 0.0
+
+
+@dataclass(frozen=True)
+class SeedMean:
+    """A mean over ``n`` seeds with its interval; None where there are too few seeds for one."""
+
+    value: float
+    interval: tuple[float, float] | None
+    n: int
+
+
+def mean_over_seeds(values: Sequence[float], level: float = LEVEL) -> SeedMean:
+    """The mean and, from 3 values, Student's interval: mean ± t·s/√n, n - 1 degrees of freedom.
+
+    >>> low, high = mean_over_seeds([1.0, 2.0, 3.0]).interval
+    >>> f"[{low:.3f}, {high:.3f}]"
+    '[-0.484, 4.484]'
+    """
+    n, mean = len(values), float(np.mean(values))
+    if n < MIN_SEEDS:
+        return SeedMean(mean, None, n)
+    reach = student_reach(values, level)
+    return SeedMean(mean, (mean - reach, mean + reach), n)
+
+
+def verdict(interval: tuple[float, float] | None, n: int, region: Region) -> ClaimStatus:
+    """What an interval over ``n`` seeds says about the claim that the effect lies in ``region``.
+
+    - *held*: at least 3 seeds, and the whole interval inside the region;
+    - *not held*: at least 3 seeds, and the whole interval outside it, on one side;
+    - *inconclusive*: otherwise.
+
+    >>> verdict((-2.0, -1.0), 3, Region(high=0.0)), verdict((-2.0, -1.0), 2, Region(high=0.0))
+    ('held', 'inconclusive')
+    """
+    if interval is None or n < MIN_SEEDS or any(math.isnan(end) for end in interval):
+        return "inconclusive"
+    low, high = interval
+    if region.low < low and high < region.high:
+        return "held"
+    outside = high < region.low - region.grey or low > region.high + region.grey
+    return "not held" if outside else "inconclusive"
+
+
+# Claims and what is found of them.
 
 
 @dataclass(frozen=True)
@@ -42,7 +113,7 @@ class ClaimFinding:
 
     claim: Claim
     group: str
-    status: statistics.ClaimStatus
+    status: ClaimStatus
     effect: float | None = None
     interval: tuple[float, float] | None = None
     n: int = 0
@@ -110,8 +181,8 @@ def count_diverged(sweep: Iterable[Seeds]) -> int:
 def settle(
     claim: Claim,
     group: str,
-    values: Sequence[float] | statistics.SeedMean,
-    region: statistics.Region,
+    values: Sequence[float] | SeedMean,
+    region: Region,
     unit: str,
     *details: str,
     failures: int = 0,
@@ -123,20 +194,20 @@ def settle(
     keeps a claim from being held, and 3 or more with no values make it "not held".
     """
     # Nothing was measured: only failures can speak.
-    if not isinstance(values, statistics.SeedMean) and not values:
-        status: statistics.ClaimStatus = "inconclusive" if failures else "no data"
-        status = "not held" if failures >= statistics.MIN_SEEDS else status
+    if not isinstance(values, SeedMean) and not values:
+        status: ClaimStatus = "inconclusive" if failures else "no data"
+        status = "not held" if failures >= MIN_SEEDS else status
         return ClaimFinding(claim, group, status, detail=_joined(details))
 
     # The mean over seeds, and on which side of the region its interval lies.
     notes = list(details)
-    if isinstance(values, statistics.SeedMean):
+    if isinstance(values, SeedMean):
         mean = values
     else:
-        mean = statistics.mean_over_seeds(values)
-        if len(values) >= statistics.MIN_SEEDS and max(values) - min(values) < 1e-9:
+        mean = mean_over_seeds(values)
+        if len(values) >= MIN_SEEDS and max(values) - min(values) < 1e-9:
             notes.append("all seeds alike: the interval says little")
-    status = statistics.verdict(mean.interval, mean.n, region)
+    status = verdict(mean.interval, mean.n, region)
     if failures and status == "held":
         status = "inconclusive"
 
@@ -152,7 +223,7 @@ class OfEachRun:
 
     measure: Callable[[BenchResult], float | None]
     describe: Callable[[list[BenchResult]], str]
-    region: statistics.Region
+    region: Region
     unit: str
     methods: tuple[str, ...]
     addon: str = "none"

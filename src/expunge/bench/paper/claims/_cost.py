@@ -8,9 +8,15 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun
-from expunge.bench._statistics import Region
 from expunge.bench._tasks import TaskResults
-from expunge.bench.paper.claims._base import Claim, ClaimFinding, Pairs, each_variant, settle
+from expunge.bench.paper.claims._base import (
+    Claim,
+    ClaimFinding,
+    Pairs,
+    Region,
+    each_variant,
+    settle,
+)
 
 LONGER = 1.5
 """Times as long that still is "about twice"."""

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from expunge.bench import _sweeps as sweeps
 from expunge.bench._results import CONSTRAINED_METHODS, BenchRun
-from expunge.bench._statistics import Region, mean_over_seeds, verdict
 from expunge.bench._tasks import TaskResults
+from expunge.bench.paper.claims import _sweeps as sweeps
 from expunge.bench.paper.claims._base import (
     Claim,
     ClaimFinding,
+    Region,
     count_diverged,
     each_variant,
+    mean_over_seeds,
     settle,
+    verdict,
 )
 from expunge.methods import METHODS
 from expunge.update import ADDONS

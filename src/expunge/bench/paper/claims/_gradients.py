@@ -11,9 +11,8 @@ import numpy as np
 
 from expunge._arrays import Array
 from expunge.bench._results import CONSTRAINED_METHODS, BenchResult
-from expunge.bench._statistics import Region
 from expunge.bench._tasks import TaskResults
-from expunge.bench.paper.claims._base import Claim, ClaimFinding, OfEachRun, settle
+from expunge.bench.paper.claims._base import Claim, ClaimFinding, OfEachRun, Region, settle
 
 TINY = 1e-300
 UNCERTAIN = (0.4, 0.6)

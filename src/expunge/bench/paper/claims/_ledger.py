@@ -13,10 +13,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from expunge.bench._results import BenchResult
-from expunge.bench._statistics import STATUSES
 from expunge.bench._tasks import group_results
 from expunge.bench.paper.claims import CLAIMS
-from expunge.bench.paper.claims._base import Claim, ClaimFinding
+from expunge.bench.paper.claims._base import STATUSES, Claim, ClaimFinding
 from expunge.bench.tables._summary import csv_text, markdown_table
 
 HEADER = ("group", "status", "effect", "95 % interval", "n")

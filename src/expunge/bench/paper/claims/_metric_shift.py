@@ -9,13 +9,14 @@ from functools import partial
 import numpy as np
 
 from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun
-from expunge.bench._statistics import MIN_SEEDS, Region
 from expunge.bench._tasks import TaskResults
 from expunge.bench.paper.claims._base import (
+    MIN_SEEDS,
     Claim,
     ClaimFinding,
     OfEachRun,
     Pairs,
+    Region,
     diverged_in_words,
     each_variant,
     settle,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from expunge.bench._results import BenchResult
-from expunge.bench._sweeps import unseen_gap
 from expunge.bench.paper.claims import ClaimFinding
+from expunge.bench.paper.claims._sweeps import unseen_gap
 from tests.unit.bench.paper.claims.made_runs import EPOCHS, judge_claims, only, run
 
 RATES = (1.0, 2.0, 4.0)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from expunge.bench._results import BenchResult
-from expunge.bench._sweeps import MAX_LOST, compare_frontiers
 from expunge.bench._tasks import group_results
-from expunge.bench.plots._frontier import (
+from expunge.bench.paper._frontier import (
     focus_versus_rate,
     in_words,
     preferred_sweep,
 )
+from expunge.bench.paper.claims._sweeps import MAX_LOST, compare_frontiers
 from expunge.bench.plots._style import MissingResults
 from tests.unit.bench.paper.claims.test_frontier import swept
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from expunge.bench._statistics import Region, mean_over_seeds, verdict
 from expunge.bench.paper import claims
+from expunge.bench.paper.claims._base import Region, mean_over_seeds, verdict
 
 VALUES = st.lists(st.floats(-100, 100), min_size=3, max_size=10)
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expunge.bench import _sweeps as sweeps
 from expunge.bench._results import BenchResult, BenchRun
-from expunge.bench._statistics import Region, mean_over_seeds, verdict
 from expunge.bench._tasks import Sweep, TaskResults, preferred_variants
+from expunge.bench.paper.claims import _sweeps as sweeps
+from expunge.bench.paper.claims._base import Region, mean_over_seeds, verdict
 from expunge.bench.plots import _style as style
 from expunge.report import new_figure
 

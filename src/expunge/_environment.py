@@ -1,4 +1,4 @@
-"""Versions and hardware that a result was computed with, for its ``environment.json``."""
+"""The versions and the hardware that a result was computed with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from expunge._versions import versions
+
+def versions() -> dict[str, str]:
+    """Versions of this package, torch and Python, and the machine."""
+    from expunge import __version__
+
+    return {
+        "expunge": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
+    }
 
 
 def environment() -> dict[str, Any]:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expunge.bench._results import BenchResult
-from expunge.bench._sweeps import (
+from expunge.bench._tasks import Sweep
+from expunge.bench.paper.claims._sweeps import (
     StoppingPoint,
     balanced,
     compare_frontiers,
@@ -20,7 +21,6 @@ from expunge.bench._sweeps import (
     seeds_of,
     stopping_points,
 )
-from expunge.bench._tasks import Sweep
 from tests.unit.bench.paper.claims.made_runs import EPOCHS, run
 from tests.unit.bench.paper.claims.test_frontier import RATES, swept
 
