@@ -74,8 +74,7 @@ class Texts:
         best, attacks = models["ideal"], context.config["attacks"]
         cache = PredictionCache()
         first = text_scorer(division)(best, attacks=attacks, cache=cache)
-        data = division.forget, division.splits.unseen
-        expected = TextIdeal.of(best, first, *data, cache=cache)
+        expected = TextIdeal.of(first)
         scorer = text_scorer(division, expected)
         scores = {
             name: scorer(model, attacks=attacks, cache=cache) for name, model in models.items()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from expunge._errors import InvalidInput
 from expunge._files import require_file
+from expunge._kinds import check_kind
 from expunge.cli import _options as options
-from expunge.cli._output import AsJson, Output, Quiet
+from expunge.cli._output import AsJson, Output, Quiet, number_table
 from expunge.cli._unlearn import scores_data, scores_table, show_scores
 from expunge.data import DATASETS, parse_scenario
 
-DEFINITIONS = ("expunge", "open-unlearning")
+OURS = "expunge"
+Definitions = Literal["expunge", "open-unlearning"]
 
 
 def evaluate_command(
@@ -36,7 +38,13 @@ def evaluate_command(
     definitions: Annotated[
         str,
         typer.Option(help="Of the metrics of texts: expunge, or open-unlearning to compare with."),
-    ] = "expunge",
+    ] = OURS,
+    lm_eval: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TASK", help="Score by a task of lm-evaluation-harness: a name, or a YAML file."
+        ),
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -45,47 +53,64 @@ def evaluate_command(
     A regression is scored by its errors; metrics that need classes are listed as left out.
 
     A language model is scored on texts: --model causal:FOLDER --data tofu:FOLDER, or --data
-    qa:FOLDER with --forget ids:FILE; see `expunge list metrics`.
+    qa:FOLDER with --forget ids:FILE; see `expunge list metrics`. Or --lm-eval TASK, without --data.
 
     Example:  expunge evaluate unlearned.safetensors --ideal ideal.safetensors
     """
-    for path in (weights, initial, ideal):
-        if path is not None:
-            require_file(path)
+    files = {"unlearned": weights, "initial": initial, "ideal": ideal}
+    given = {name: path for name, path in files.items() if path is not None}
+    for path in given.values():
+        require_file(path)
     if forget is not None:
         parse_scenario(forget)
-    if definitions not in DEFINITIONS:
-        raise InvalidInput(
-            f"`definitions` should be one of {', '.join(DEFINITIONS)}. (got {definitions!r})"
-        )
+    check_kind("definitions", Definitions, definitions)
     output = Output(as_json=as_json, quiet=quiet)
+    if lm_eval is not None:
+        if (data, forget, template, definitions) != (None, None, None, OURS):
+            raise InvalidInput(
+                "A task of lm-evaluation-harness has records and prompts of its own: leave `data`, "
+                "`forget`, `template` and `definitions` out."
+            )
+        from expunge.request import evaluate_by_harness
+
+        by_task = evaluate_by_harness(given, model=model or "", task=lm_eval)
+        output.data(by_task)
+        names = next(iter(by_task.values()))
+        rows = ([name, *(f"{each[name]:.3f}" for each in by_task.values())] for name in names)
+        output.show(number_table(["", *by_task], rows))
+        return
     kind = (data or "").partition(":")[0]
     if data is not None and kind in DATASETS.built_in and DATASETS[kind].texts:
         from expunge.request import evaluate_text_files
 
-        files = {"unlearned": weights, "initial": initial, "ideal": ideal}
-        given = {name: path for name, path in files.items() if path is not None}
-        settings = {"model": model or "", "data": data, "template": template}
-        settings["definitions"] = definitions
-        found = evaluate_text_files(given, **settings, forget=forget, seed=scenario_seed)  # type: ignore[arg-type]
+        found = evaluate_text_files(
+            given,
+            model=model or "",
+            data=data,
+            template=template,
+            forget=forget,
+            seed=scenario_seed,
+            definitions=definitions,  # type: ignore[arg-type]
+        )
         output.data({name: score.as_dict() for name, score in found.items()})
         output.show(scores_table(found))
         return
-    if template is not None or definitions != DEFINITIONS[0]:
+    if template is not None or definitions != OURS:
         named = "template" if template is not None else "definitions"
         raise InvalidInput(f"`{named}` goes with texts, such as --data qa:FOLDER. (got {data})")
     options.check_model_and_data(model, data)
 
-    from expunge.engine import load_artifact
+    from expunge.engine import Artifact, load_artifact
     from expunge.evaluation import evaluate_artifacts
 
-    scored = load_artifact(weights, model=model, data=data, stage="unlearned")
-    models = {} if initial is None else {"initial": load_artifact(initial, model=model, data=data)}
+    models: dict[str, Artifact] = {
+        stage: load_artifact(path, model=model, data=data, stage=stage)  # type: ignore[arg-type]
+        for stage, path in given.items()
+    }
+    best, scored = models.pop("ideal", None), models.pop("unlearned")
     scores = evaluate_artifacts(
         {scored.card.stage: scored} | models,
-        ideal=None
-        if ideal is None
-        else load_artifact(ideal, model=model, data=data, stage="ideal"),
+        ideal=best,
         scenario=forget,
         scenario_seed=scenario_seed,
         data=data,

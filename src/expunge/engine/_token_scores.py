@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
-from expunge.data.text import IGNORED, TextSet
+from expunge.data.text import IGNORED, TextSet, row_lengths
 from expunge.engine._run_parts import check_weights
 from expunge.methods import apply
 from expunge.models import eval_mode
@@ -75,15 +75,6 @@ class TokenRows:
     tokens: Tensor
     labels: Tensor
 
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    @property
-    def lengths(self) -> Tensor:
-        """Tokens of every row up to the last to predict, [N]."""
-        positions = torch.arange(1, self.labels.shape[1] + 1)
-        return ((self.labels != IGNORED).long() * positions).amax(dim=1)
-
 
 @torch.inference_mode()
 def score_tokens(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
@@ -107,8 +98,8 @@ def score_tokens(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
     bad = (~torch.isfinite(scores.log_probs).all(dim=1)).nonzero()
     if len(bad):
         raise InvalidInput(
-            f"Log-probabilities should be finite: {len(bad)} of {len(data)} records have NaN or "
-            f"infinity, the first at position {int(bad[0])}. The model has diverged."
+            f"Log-probabilities should be finite: {len(bad)} of {len(data.labels)} records have "
+            f"NaN or infinity, the first at position {int(bad[0])}. The model has diverged."
         )
     return scores
 
@@ -132,7 +123,7 @@ def _score_batch(logits: Tensor, wanted: Tensor) -> dict[str, Tensor]:
 
 def _batches(data: TextSet | TokenRows) -> Iterator[tuple[Tensor, int]]:
     """Positions of rows, the longest first, and the length of the longest of each batch."""
-    lengths = data.lengths
+    lengths = row_lengths(data.labels)
     order = torch.argsort(lengths, descending=True, stable=True)
     for chosen in torch.split(order, BATCH):
         yield chosen, int(lengths[chosen[0]])

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from expunge._errors import InvalidInput
 from expunge._kinds import Positive
 from expunge.methods._npo import preference_loss
@@ -47,11 +45,15 @@ class DPO(TokenMethod):
         now = sequence_log_likelihood(logits, forget.targets)
         then = sequence_log_likelihood(initial, forget.targets)
         if forget.targets.dim() == 1:
-            other = _other_classes(problem, forget, logits.shape[-1])
+            draws = problem.draw(logits.shape[-1] - 1, forget.targets, forget.share)
+            other = (forget.targets + 1 + draws) % logits.shape[-1]
             before = sequence_log_likelihood(initial, other)
             gained = sequence_log_likelihood(logits, other) - before
         elif forget.preferred is not None:
-            gained = _log_ratio(problem, forget.preferred)
+            other = forget.preferred.targets
+            gained = sequence_log_likelihood(problem.logits(forget.preferred), other)
+            before = sequence_log_likelihood(problem.initial_logits(forget.preferred), other)
+            gained = gained - before
         else:
             raise InvalidInput(
                 "`dpo` needs an answer to prefer for every sequence to forget: each item should "
@@ -60,14 +62,3 @@ class DPO(TokenMethod):
             )
         loss = preference_loss(gained - (now - then), self.beta)
         return Term(loss, saliency=-now.sum() / count_of(forget.targets))
-
-
-def _log_ratio(problem: Problem, batch: Batch) -> Tensor:
-    """log(π/π₀) of each sequence [B]."""
-    now = sequence_log_likelihood(problem.logits(batch), batch.targets)
-    return now - sequence_log_likelihood(problem.initial_logits(batch), batch.targets)
-
-
-def _other_classes(problem: Problem, forget: Batch, classes: int) -> Tensor:
-    draws = problem.draw(classes - 1, forget.targets, forget.share)
-    return (forget.targets + 1 + draws) % classes

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -37,9 +35,9 @@ class RetainActivations(RetainLoss):
     needs_initial: ClassVar[bool] = True
 
     def loss(self, problem: Problem, retain: Batch) -> Tensor:
-        here = activations(problem, retain, self.layer)
-        before = activations(problem, retain, self.layer, initial=True)
-        return squared_distance(here.values, before.values, here.chosen)
+        here, chosen, _ = activations(problem, retain, self.layer)
+        before, _, _ = activations(problem, retain, self.layer, initial=True)
+        return squared_distance(here, before, chosen)
 
     def size(self, retain: Batch) -> float:
         return len(retain.targets)
@@ -105,10 +103,9 @@ class RMU(TokenMethod):
         return chosen
 
     def forget_loss(self, problem: Problem, forget: Batch) -> Term:
-        here = activations(problem, forget, self.layer)
-        target = self.coefficient * _direction(problem, here.values)
-        loss = squared_distance(here.values, target, here.chosen)
-        saliency = next_token_loss(here.logits, forget.targets) if problem.needs_saliency else None
+        here, chosen, logits = activations(problem, forget, self.layer)
+        loss = squared_distance(here, self.coefficient * _direction(problem, here), chosen)
+        saliency = next_token_loss(logits, forget.targets) if problem.needs_saliency else None
         return Term(loss, saliency=saliency)
 
 
@@ -166,53 +163,34 @@ def find_layer(model: nn.Module, layer: str | None) -> nn.Module:
     return found
 
 
-class Activations(NamedTuple):
-    """What a layer puts out on a batch, where that leads to a labelled token, and the logits.
-
-    A position leads to the token after it, as its logits do. Of class numbers [B], there is one
-    position with all activations of an example.
-    """
-
-    values: Tensor
-    """[B, T-1, D]"""
-    chosen: Tensor
-    """Which positions lead to a labelled token, [B, T-1]."""
-    logits: Tensor
-
-
 def activations(
     problem: Problem, batch: Batch, layer: str | None, *, initial: bool = False
-) -> Activations:
-    """Read a layer of the model, or of the initial one, on a batch; of a tuple, the first entry."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What a layer of the model, or of the initial one, puts out on a batch [B, T-1, D].
+
+    With it come which positions lead to a labelled token [B, T-1], as their logits do, and the
+    logits. Of class numbers [B], there is one position with all activations of an example. Of an
+    output that is a tuple, it is the first entry.
+    """
     model = problem.initial if initial else problem.model
-    with _captured(find_layer(model, layer)) as seen:
+    seen: list[Any] = []  # a recomputation comes after the first
+    keep = find_layer(model, layer).register_forward_hook(lambda _, __, out: seen.append(out))
+    try:
         logits = problem.initial_logits(batch) if initial else problem.logits(batch)
+    finally:
+        keep.remove()
     if not seen:
         raise InvalidInput(
             f"The layer {layer or default_layer(model)!r} should take part in the forward pass. "
             "(it was not called)"
         )
-    labels, values = batch.targets, seen[0]
+    labels = batch.targets
+    values: Tensor = seen[0][0] if isinstance(seen[0], tuple | list) else seen[0]
     if labels.dim() == 1:
-        return Activations(values.flatten(1)[:, None], is_labelled(labels), logits)
+        return values.flatten(1)[:, None], is_labelled(labels), logits
     if values.dim() != 3 or values.shape[:2] != labels.shape:
         raise InvalidInput(
             "A layer whose activations are read should put out [B, T, D] for labels [B, T]. "
             f"(got {list(values.shape)} for {list(labels.shape)})"
         )
-    return Activations(values[:, :-1], is_labelled(labels), logits)
-
-
-@contextmanager
-def _captured(module: nn.Module) -> Iterator[list[Tensor]]:
-    """Within, outputs of a module are appended to the list; a recomputation comes after it."""
-    seen: list[Tensor] = []
-
-    def keep(_module: nn.Module, _inputs: Any, output: Any) -> None:
-        seen.append(output[0] if isinstance(output, (tuple, list)) else output)
-
-    handle = module.register_forward_hook(keep)
-    try:
-        yield seen
-    finally:
-        handle.remove()
+    return values[:, :-1], is_labelled(labels), logits

@@ -21,6 +21,6 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.request._reload import verify_command
     from expunge.request._stopwatch import RequestStopwatch
     from expunge.request.loading._load import ModelAndData
-    from expunge.request.loading._texts import evaluate_text_files
+    from expunge.request.loading._texts import evaluate_by_harness, evaluate_text_files
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

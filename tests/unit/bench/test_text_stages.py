@@ -77,7 +77,7 @@ def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
     run = planned[-1]
     ideal = model(run.reference.parents[1])
     first = text_scorer(division)(ideal)
-    best = TextIdeal.of(ideal, first, division.forget, splits.unseen)
+    best = TextIdeal.of(first)
     scores = text_scorer(division, best)(model(run.stage)).as_dict()
     for name in ("exact_memorisation", "forget_quality", "model_utility", "privacy_leakage"):
         assert results[-1].final[name] == pytest.approx(scores[name], rel=1e-5), name

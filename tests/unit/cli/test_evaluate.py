@@ -15,6 +15,7 @@ from expunge.engine._artifact import load_artifact, save_artifact
 from expunge.evaluation import evaluate_text
 from tests.unit.cli.conftest import Ending, Expunge
 from tests.unit.data.tables import people, write_csv
+from tests.unit.integrations import test_lm_eval
 from tests.unit.request import text_worlds
 from tests.unit.request.llama_worlds import write_llama
 
@@ -287,3 +288,35 @@ def test_a_checkpoint_of_subwords_has_its_table_of_tofu(expunge: Expunge, tmp_pa
     wrong = expunge("evaluate", weights, *given, "--definitions", "tofu")
     assert wrong.code == 2
     assert "`definitions` should be one of expunge, open-unlearning" in wrong.err
+
+
+def test_a_task_of_the_harness_goes_with_a_model_of_transformers_alone(
+    expunge: Expunge, tmp_path: Path
+) -> None:
+    weights = text_worlds.write_files(tmp_path)
+    for given, problem in {
+        ("--model", "small-transformer"): "`lm_eval` goes with a model causal:FOLDER",
+        ("--data", f"qa:{tmp_path}"): "has records and prompts of its own: leave `data`",
+        ("--definitions", "open-unlearning"): "has records and prompts of its own",
+    }.items():
+        refused = expunge("evaluate", weights, "--lm-eval", "arc_easy", *given)
+        assert refused.code == 2
+        assert problem in " ".join(refused.err.split())
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")  # of the harness
+def test_a_task_of_the_harness_is_a_table(expunge: Expunge, tmp_path: Path) -> None:
+    pytest.importorskip("lm_eval")
+    model, tokenizer = test_lm_eval.write_llama(tmp_path / "model")
+    weights, task = tmp_path / "model" / "model.safetensors", test_lm_eval.write_task(tmp_path)
+    given = (weights, "--initial", weights, "--model", f"causal:{tmp_path / 'model'}")
+    done = expunge("evaluate", *given, "--lm-eval", task, "--json")
+    assert done.code == 0, done.err
+    wanted = test_lm_eval.accuracy(model, tokenizer)
+    scores = json.loads(done.out)
+    assert [scores[name]["places acc"] for name in ("unlearned", "initial")] == [wanted] * 2
+    shown = expunge("evaluate", *given, "--lm-eval", task)
+    assert ["places", "acc", f"{wanted:.3f}", f"{wanted:.3f}"] in map(
+        str.split, shown.out.splitlines()
+    )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # expunge.data lists what is public
         question_tokens,
         stratify,
     )
-    from expunge.data.text._text_set import IGNORED, TextSet
+    from expunge.data.text._text_set import IGNORED, TextSet, row_lengths
     from expunge.data.text._tokenizer import (
         CHAT,
         TEMPLATES,

@@ -15,7 +15,7 @@ from expunge._errors import DataError
 from expunge._lazy import import_extra
 from expunge.data._formats import DataSource
 from expunge.data._id_file import read_json_entries
-from expunge.data.text._records import TextRecord, load_records
+from expunge.data.text._records import TextRecord, as_record, load_records
 
 Records = tuple[TextRecord, ...]
 SUFFIXES = (".jsonl", ".json")
@@ -125,26 +125,20 @@ def _named(folder: Path, name: str) -> Records:
 def _record(values: Any, place: str) -> TextRecord:
     """A plain text, a passage with its continuation, a choice, or a question with its answer."""
     known = values if isinstance(values, dict) else {"text": values}
-    question: Any = known.get("question", "")
-    answer: Any = known.get("answer")
-    others: Any = known.get("perturbed_answer", [])
+    choices, right = known.get("choices"), known.get("answer")
     if "text" in known:
-        answer = known["text"]
+        known = {"answer": known["text"]}
     elif "gt" in known:
-        question, answer = known.get("prompt"), known["gt"]
-    elif isinstance(choices := known.get("choices"), list) and isinstance(answer, int):
-        right = answer if 0 <= answer < len(choices) else -1
+        known = {"question": known.get("prompt"), "answer": known["gt"]}
+    elif isinstance(choices, list) and isinstance(right, int):
+        if not 0 <= right < len(choices):
+            raise DataError(
+                f"{place}: `answer` should be the number of one of the {len(choices)} `choices`, "
+                f"from 0. (got {right})"
+            )
         others = [choice for k, choice in enumerate(choices) if k != right]
-        answer = choices[right] if right >= 0 else None
-    others = [others] if isinstance(others, str) else others
-    paraphrased = known.get("paraphrased_answer", "")
-    texts = (question, answer, paraphrased, *others)
-    if not all(isinstance(text, str) for text in texts) or not answer.strip():
-        raise DataError(
-            f"{place}: a record should have a `question` with its `answer` (or `choices` and the "
-            f"number of the right one), a `prompt` with `gt`, or a `text`. (got {', '.join(known)})"
-        )
-    return TextRecord("", question, answer, paraphrased, tuple(others))
+        known = known | {"answer": choices[right], "perturbed_answer": others}
+    return as_record(known, place)
 
 
 def _find(folder: Path, name: str) -> Path | None:

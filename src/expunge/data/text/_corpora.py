@@ -126,11 +126,6 @@ class Corpus:
     facts: tuple[TextRecord, ...]
 
     @property
-    def persons(self) -> tuple[str, ...]:
-        """Whom the records of ``people`` are about, in their order."""
-        return tuple(dict.fromkeys(record.person for record in self.people))
-
-    @property
     def every_record(self) -> tuple[TextRecord, ...]:
         """All of them: what a tokenizer should know the words of."""
         return (*self.people, *self.unseen, *self.facts)

@@ -10,8 +10,8 @@ text without a question has none of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ def load_records(path: str | Path) -> tuple[TextRecord, ...]:
     check_arguments(load_records, locals())
     path = Path(path)
     records = [
-        _record(values, f"{path}, {place}", str(position))
+        as_record(values, f"{path}, {place}", str(position))
         for position, (place, values) in enumerate(read_json_entries(path))
     ]
     if not records:
@@ -93,14 +93,6 @@ def save_records(path: str | Path, records: Iterable[TextRecord], *, private: bo
     write_text(path, text, private=private)
 
 
-def with_answers(records: Sequence[TextRecord], answers: Sequence[str]) -> list[TextRecord]:
-    """The same questions with other answers, and nothing besides."""
-    return [
-        replace(record, answer=answer, paraphrased_answer="", perturbed_answers=())
-        for record, answer in zip(records, answers, strict=True)
-    ]
-
-
 def refuse_as_images(path: Path, **_: Any) -> Any:
     """Say where texts can be used: they are not images, which other commands take."""
     raise InvalidInput(
@@ -109,7 +101,8 @@ def refuse_as_images(path: Path, **_: Any) -> Any:
     )
 
 
-def _record(values: Any, place: str, position: str) -> TextRecord:
+def as_record(values: Any, place: str, position: str = "") -> TextRecord:
+    """The record that plain values with TOFU's keys describe, or what is wrong with them."""
     if not isinstance(values, dict):
         raise DataError(
             f"{place}: a record should be an object with `question` and `answer`. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.utils.data import TensorDataset
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 from expunge.data._examples import Indices, as_index
-from expunge.data.text._records import TextRecord, with_answers
+from expunge.data.text._records import TextRecord
 from expunge.data.text._tokenizer import Tokenizer
 
 IGNORED = -100
@@ -92,9 +93,7 @@ class TextSet(TensorDataset):
     @property
     def lengths(self) -> Tensor:
         """Tokens of every row without its padding, [N]."""
-        answered = (self.labels != IGNORED).long()
-        positions = torch.arange(1, self.labels.shape[1] + 1)
-        return (answered * positions).amax(dim=1)
+        return row_lengths(self.labels)
 
     @property
     def answer_lengths(self) -> Tensor:
@@ -114,16 +113,12 @@ class TextSet(TensorDataset):
     @cached_property
     def paraphrased(self) -> TextSet:
         """The same questions with the paraphrased answers."""
-        self._require_variants()
-        answers = [record.paraphrased_answer for record in self.records]
-        return self._like(with_answers(self.records, answers))
+        return self._answered((r, r.paraphrased_answer) for r in self.records)
 
     @cached_property
     def perturbed(self) -> TextSet:
         """The questions with each of their false answers, record by record."""
-        self._require_variants()
-        pairs = [(record, answer) for record in self.records for answer in record.perturbed_answers]
-        return self._like(with_answers([r for r, _ in pairs], [answer for _, answer in pairs]))
+        return self._answered((r, answer) for r in self.records for answer in r.perturbed_answers)
 
     def rendered(self, index: int) -> tuple[str, str]:
         """Prompt and answer of a record as the model reads them, special tokens included."""
@@ -146,17 +141,26 @@ class TextSet(TensorDataset):
         width = self.width if width is None else width
         return TextSet(records, self.tokenizer, max_length=self.max_length, width=width)
 
-    def _require_variants(self) -> None:
+    def _answered(self, pairs: Iterable[tuple[TextRecord, str]]) -> TextSet:
+        """The questions of records with other answers, and nothing besides."""
         without = [record.id for record in self.records if not record.perturbed_answers]
         if without:
             raise InvalidInput(
                 "A truth ratio needs `perturbed_answer`, a list of false answers, in every record. "
                 f"({len(without)} of {len(self)} have none, such as {without[0]!r})"
             )
+        nothing: dict[str, Any] = {"paraphrased_answer": "", "perturbed_answers": ()}
+        return self._like([replace(record, answer=answer, **nothing) for record, answer in pairs])
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what was derived: workers derive it again."""
         return {k: v for k, v in vars(self).items() if k not in ("paraphrased", "perturbed")}
+
+
+def row_lengths(labels: Tensor) -> Tensor:
+    """Tokens of rows [N, T] up to the last that is to be predicted, [N]."""
+    positions = torch.arange(1, labels.shape[1] + 1)
+    return ((labels != IGNORED).long() * positions).amax(dim=1)
 
 
 def _padded(

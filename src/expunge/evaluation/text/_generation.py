@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from expunge._arrays import Array
-from expunge._errors import InvalidInput
+from expunge._lazy import import_extra
 from expunge.data.text import IGNORED, TextSet
 from expunge.engine import BATCH, TokenScores, device_of
 from expunge.methods import apply
@@ -125,7 +125,13 @@ def _generate(
         pad_token_id=pad,
         use_cache=True,
     )
-    found = model.generate(input_ids=tokens, attention_mask=mask, generation_config=config)
+    # What a config leaves open, the model's own fills: chat models have a temperature there.
+    below = getattr(model, "get_base_model", lambda: model)()  # of adapters, what they are on
+    own, below.generation_config = below.generation_config, config
+    try:
+        found = model.generate(input_ids=tokens, attention_mask=mask, generation_config=config)
+    finally:
+        below.generation_config = own
     new: list[list[int]] = found[:, tokens.shape[1] :].tolist()
     return new
 
@@ -158,14 +164,10 @@ def rouge_l(generated: Sequence[str], answers: Sequence[str]) -> Array:
 
     In [0, 1] (Lin, 2004); computed by rouge-score, which ``expunge[text]`` installs.
     """
-    try:
-        from rouge_score.rouge_scorer import RougeScorer
-    except ImportError as error:
-        raise InvalidInput(
-            "ROUGE-L needs rouge-score: pip install 'expunge[text]', or leave it out with "
-            "`generate=False`."
-        ) from error
-    scorer = RougeScorer(["rougeL"], use_stemmer=True)
+    library = import_extra(
+        "rouge_score.rouge_scorer", "text", "Generated answers (`generate=True`)"
+    )
+    scorer = library.RougeScorer(["rougeL"], use_stemmer=True)
     pairs = zip(generated, answers, strict=True)
     recalls = [scorer.score(answer, text)["rougeL"].recall for text, answer in pairs]
     return np.array(recalls, dtype=np.float64)

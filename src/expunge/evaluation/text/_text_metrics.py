@@ -115,18 +115,11 @@ ATTACKS = {
 """Label, score, citation and use of every membership attack."""
 
 
-def _truth_ratio(where: str, direction: Direction, words: str, formula: str) -> Metric:
-    return Metric(
-        f"TR {where}",
-        f"{words}, mean over {where} records",
-        direction,
-        SHARE,
-        3,
-        f"{formula}, {RATIO}",
-        TOFU,
-        use="to see whether the model still prefers the truth, however it is worded",
-    )
-
+TRUTH: dict[str, tuple[str, str]] = {
+    "ideal": ("how alike true and false answers are to the model", "mean min(R, 1/R)"),
+    "higher": ("how much likelier the true answer is than false ones", "mean max(0, 1 - R)"),
+}
+"""Definition and formula of the truth ratio, by direction."""
 
 TEXT_METRICS: dict[str, Metric] = {
     **{
@@ -143,20 +136,18 @@ TEXT_METRICS: dict[str, Metric] = {
         for name, (label, definition, formula, citation, use) in ANSWERS.items()
         for prefix, where, direction in SPLITS
     },
-    "truth_ratio": _truth_ratio(
-        "forgotten",
-        "ideal",
-        "how alike true and false answers are to the model",
-        "mean min(R, 1/R)",
-    ),
     **{
-        f"{prefix}truth_ratio": _truth_ratio(
-            where,
+        f"{prefix}truth_ratio": Metric(
+            f"TR {where}",
+            f"{TRUTH[direction][0]}, mean over {where} records",
             direction,
-            "how much likelier the true answer is than false ones",
-            "mean max(0, 1 - R)",
+            SHARE,
+            3,
+            f"{TRUTH[direction][1]}, {RATIO}",
+            TOFU,
+            use="to see whether the model still prefers the truth, however it is worded",
         )
-        for prefix, where, direction in SPLITS[1:3]
+        for prefix, where, direction in SPLITS[:3]
     },
     "forget_quality": Metric(
         "FQ",

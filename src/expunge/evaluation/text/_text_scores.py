@@ -23,6 +23,8 @@ from expunge.evaluation.text._generation import continuations, rouge_l
 from expunge.evaluation.text._text_metrics import TEXT_METRICS
 
 Definitions = Literal["expunge", "open-unlearning"]
+LEAKAGE = "leakage"
+"""The measure by whose AUC privacy leaks; it has no mean."""
 UTILITY = ("probability", "rouge_l", "truth_ratio")
 """What the model utility is a mean of, on every split that counts."""
 
@@ -32,7 +34,7 @@ class TextScores(ReadableRepr):
     """The metrics of :data:`~expunge.evaluation.METRICS` for texts; None: not computed.
 
     ``gaps`` holds, with an ideal model, each score minus the ideal model's, where the two should
-    be alike. ``by_record`` holds what the means are of: split, then measure, then an array [N].
+    be alike. ``by_record`` has what they are computed from: split, then measure, then array [N].
     """
 
     exact_memorisation: float
@@ -95,20 +97,11 @@ class TextIdeal:
     scores: Mapping[str, float]
 
     @classmethod
-    def of(
-        cls,
-        model: nn.Module,
-        scores: TextScores,
-        forget: TextSet,
-        test: TextSet | None,
-        definitions: Definitions = "expunge",
-        cache: PredictionCache | None = None,
-    ) -> TextIdeal:
-        """What is needed of ``model``, whose ``scores`` are known."""
+    def of(cls, scores: TextScores) -> TextIdeal:
+        """What is needed of a model, from its scores."""
         ratios = scores.by_record["forget"].get("truth_ratio")
         known = None if ratios is None else tuple(ratios.tolist())
-        asked = _Asked(model, cache or PredictionCache(), definitions == "open-unlearning")
-        return cls(known, asked.leakage_auc(forget, test), scores.as_dict())
+        return cls(known, _leakage_auc(scores.by_record), scores.as_dict())
 
 
 def evaluate_text(
@@ -156,7 +149,12 @@ def evaluate_text(
         asked = _Asked(model, cache, published)
         given = {name: data for name in names if (data := splits[name]) is not None}
         by_record = {name: asked.measures(data, name, generate) for name, data in given.items()}
-        values = _means(by_record)
+        values: dict[str, float | None] = {
+            f"{'' if split == 'forget' else f'{split}_'}{measure}": _mean(split, measure, array)
+            for split, measures in by_record.items()
+            for measure, array in measures.items()
+            if measure != LEAKAGE
+        }
         values["model_utility"] = _utility(by_record, _utility_parts(given, published))
         if test is not None:  # membership: forgotten against unseen records
             pair = [asked.membership(data, reference, attacks) for data in (forget, test)]
@@ -165,8 +163,7 @@ def evaluate_text(
 
     scores = measure(model, splits)
     if isinstance(ideal, nn.Module):
-        best = measure(ideal, ("forget", "retain", "test"))
-        ideal = TextIdeal.of(ideal, best, forget, test, definitions, cache)
+        ideal = TextIdeal.of(measure(ideal, ("forget", "retain", "test")))
     if ideal is None:
         return scores
 
@@ -180,7 +177,7 @@ def evaluate_text(
                 f"(got {len(ratios)} and {len(ideal.truth_ratios)})"
             )
         more["forget_quality"] = formulas.forget_quality(ratios, np.array(ideal.truth_ratios))
-    leakage = _Asked(model, cache, published).leakage_auc(forget, test)
+    leakage = _leakage_auc(scores.by_record)
     more["privacy_leakage"] = formulas.privacy_leakage(leakage, ideal.leakage_auc)
     gaps = {
         name: value - ideal.scores[name]
@@ -213,6 +210,7 @@ class _Asked:
             "exact_memorisation": formulas.exact_memorisation(judged),
             "extraction_strength": formulas.extraction_strength(judged, published=published),
             "probability": formulas.probability(scores),
+            LEAKAGE: formulas.min_k(judged, formulas.LEAKAGE_LOWEST),
         }
         if split == "test":
             return measures
@@ -242,29 +240,19 @@ class _Asked:
             scores["reference"] = scores["loss"] - known
         return scores
 
-    def leakage_auc(self, forget: TextSet, test: TextSet | None) -> float:
-        """The AUC of min-k that the privacy leakage is computed from; NaN without ``test``."""
-        if test is None:
-            return math.nan
-        pair = (self.judged(data) for data in (forget, test))
-        return auc_of(*(formulas.min_k(scores, formulas.LEAKAGE_LOWEST) for scores in pair))
+
+def _leakage_auc(by_record: Mapping[str, Mapping[str, Array]]) -> float:
+    """The AUC that the privacy leakage compares; NaN without records that were never seen."""
+    pair = [by_record[split][LEAKAGE] for split in ("forget", "test") if split in by_record]
+    return auc_of(*pair) if len(pair) == 2 else math.nan
 
 
-def _means(by_record: Mapping[str, Mapping[str, Array]]) -> dict[str, float | None]:
-    """The mean of every measure, by split and name; truth ratios are bounded first."""
-    values: dict[str, float | None] = {}
-    for split, measures in by_record.items():
-        prefix = "" if split == "forget" else f"{split}_"
-        for name, array in measures.items():
-            mean = float(array.mean())
-            if name == "truth_ratio":
-                mean = (
-                    formulas.truth_on_forget(array)
-                    if split == "forget"
-                    else formulas.truth_on_retain(array)
-                )
-            values[f"{prefix}{name}"] = mean
-    return values
+def _mean(split: str, measure: str, values: Array) -> float:
+    """The mean of a measure over records; truth ratios are bounded first."""
+    if measure != "truth_ratio":
+        return float(values.mean())
+    bounded = formulas.truth_on_forget if split == "forget" else formulas.truth_on_retain
+    return bounded(values)
 
 
 def _utility_parts(given: Mapping[str, TextSet], published: bool) -> list[tuple[str, Any]]:
@@ -284,12 +272,10 @@ def _utility(
     """The harmonic mean over splits and measures; None where one of them is missing."""
     if any(name not in by_record[split] for split, _ in parts for name in UTILITY):
         return None
-    chosen = [
-        (name, by_record[split][name][records]) for split, records in parts for name in UTILITY
-    ]
     return formulas.harmonic_mean(
         [
-            formulas.truth_on_retain(a) if name == "truth_ratio" else float(a.mean())
-            for name, a in chosen
+            _mean(split, name, by_record[split][name][records])
+            for split, records in parts
+            for name in UTILITY
         ]
     )

@@ -42,6 +42,7 @@ from expunge.engine import (
     without_prefix,
 )
 from expunge.evaluation import Definitions, TextScores, evaluate_text
+from expunge.integrations import harness_scores
 from expunge.methods import METHODS
 from expunge.models import (
     LANGUAGE_MODELS,
@@ -75,8 +76,6 @@ def load_model_and_texts(job: Job) -> ModelAndData:
 
 def load_text_model(job: Job) -> tuple[nn.Module, Callable[[], nn.Module], Tokenizer]:
     """The model of a job whose data are texts, a function that makes a fresh one, its tokenizer."""
-    folder = find_data(job.data).path
-    assert folder is not None
     state, _ = read_weights(job.weights)
     pretrained = job.model.removeprefix(PRETRAINED) if job.model.startswith(PRETRAINED) else None
     if job.template is not None and pretrained is None:
@@ -85,7 +84,7 @@ def load_text_model(job: Job) -> tuple[nn.Module, Callable[[], nn.Module], Token
             f"but the question. (got {job.template!r} with {job.model!r})"
         )
     # A model of another kind is refused before its tokenizer is: what ends it may be missing.
-    words = None if pretrained else _read_words(folder)
+    words = None if pretrained else _read_words(find_data(job.data).path or Path())
     build = _builder(job, state, words)
     model = build()
     tokenizer = words or PretrainedTokenizer(pretrained, job.template)
@@ -110,12 +109,9 @@ def evaluate_text_files(
     the data do not say.
     """
     splits = read_text_splits(find_data(data))
-    settings = {"model": model, "data": data, "template": template, "out": Path("scores")}
     models: dict[str, nn.Module] = {}
     for name, path in weights.items():
-        job = make_job(weights=path, **settings)
-        models[name], _, tokenizer = load_text_model(job)
-        models[name].to(pick_device(job.device, models[name])).eval()
+        models[name], tokenizer = _load_scored(path, model, data=data, template=template)
     sets = {name: TextSet(records, tokenizer) for name, records in splits.items()}
     if forget is not None and "train" in sets:
         chosen = parse_scenario(forget).pick(sets["train"], seed)  # type: ignore[arg-type]
@@ -137,6 +133,27 @@ def evaluate_text_files(
         )
         for name, each in models.items()
     }
+
+
+def evaluate_by_harness(
+    weights: Mapping[str, Path], *, model: str, task: str
+) -> dict[str, dict[str, float]]:
+    """What a task of lm-evaluation-harness says of language models in files, by name."""
+    if not model.startswith(PRETRAINED):
+        raise InvalidInput(f"`lm_eval` goes with a model {PRETRAINED}FOLDER. (got {model!r})")
+    found = {}
+    for name, path in weights.items():
+        loaded, tokenizer = _load_scored(path, model)
+        assert isinstance(tokenizer, PretrainedTokenizer)
+        found[name] = harness_scores(loaded, tokenizer.tokenizer, task)
+    return found
+
+
+def _load_scored(path: Path, model: str, **settings: Any) -> tuple[nn.Module, Tokenizer]:
+    """The model of a file on its device, and its tokenizer."""
+    job = make_job(weights=path, model=model, out=Path("scores"), **settings)
+    loaded, _, tokenizer = load_text_model(job)
+    return loaded.to(pick_device(job.device, loaded)).eval(), tokenizer
 
 
 def model_and_texts_of(model: nn.Module, data: Any, job: Job) -> ModelAndData:
@@ -278,13 +295,11 @@ def with_comparable_answers(
     answers to forget and unseen ones are compared without the words that their questions give.
     This depends on the texts alone, not on the model.
     """
-    train, val, test = loaded.train, loaded.val, loaded.test
-    if not (
-        isinstance(train, TextExamples)
-        and isinstance(val, TextExamples)
-        and isinstance(test, TextExamples)
-    ):
+    parts = (loaded.train, loaded.val, loaded.test)
+    texts = [part for part in parts if isinstance(part, TextExamples)]
+    if not texts:
         return loaded
+    train, val, test = texts
     gone = {*to_forget, *earlier}
     retain = train.texts.subset([i for i in range(len(train)) if i not in gone])
     forget = train.texts.subset(sorted(to_forget))

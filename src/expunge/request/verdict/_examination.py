@@ -70,14 +70,11 @@ class Examination:
 
     def facts_later(self, model: nn.Module, seed: int) -> dict[FactMoment, FactScores]:
         """What it knows of the facts of texts when it is attacked; nothing of other data."""
-        forget, unseen, retain = self.forget, self._unseen(seed), self.retain
-        if not (
-            isinstance(forget, TextExamples)
-            and isinstance(unseen, TextExamples)
-            and isinstance(retain, TextExamples)
-            and self.before.has_test_of_classes
-        ):
+        parts = (self.forget, self._unseen(seed), self.retain)
+        texts = [part for part in parts if isinstance(part, TextExamples)]
+        if not texts or not self.before.has_test_of_classes:
             return {}
+        forget, unseen, retain = texts
         compared = torch.isin(forget.labels, unseen.labels).nonzero()[:, 0]
         return facts_later(model, forget.subset(compared), unseen, retain, seed=seed)
 

@@ -92,7 +92,7 @@ def test_wmdp_has_choices_and_corpora(tmp_path: Path, parquet: bool) -> None:
 )
 def test_a_row_that_holds_no_answer_is_named(tmp_path: Path, row: Any) -> None:
     write(tmp_path / "wmdp-bio.json", [row])
-    with pytest.raises(DataError, match=r"wmdp-bio, entry 1: a record should have a `question`"):
+    with pytest.raises(DataError, match="wmdp-bio, entry 1: `answer` should"):
         read(f"wmdp:{tmp_path}")
 
 

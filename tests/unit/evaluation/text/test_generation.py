@@ -99,6 +99,10 @@ def test_cached_keys_change_no_answer(family: str) -> None:
     layer.register_forward_hook(lambda _, inputs, __: widths.append(inputs[0].shape[1]))
     cached = answered(model)
     assert widths.count(1) > EXTRA
+    own = {"repetition_penalty": 5.0, "min_new_tokens": 9}  # as chat models may have
+    model.generation_config.update(**own)
+    assert answered(model) == cached
+    assert model.generation_config.to_dict().items() >= own.items()
     widths.clear()
 
     class Plain(nn.Module):

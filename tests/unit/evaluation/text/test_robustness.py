@@ -109,6 +109,7 @@ def test_models_of_transformers_draw_from_all_of_their_tokens() -> None:
     config = library.LlamaConfig(vocab_size=TOKENIZER.size, intermediate_size=8, **sizes)
     model = library.LlamaForCausalLM(config).eval()
     torch.nn.init.zeros_(model.lm_head.weight)  # every token is as likely as the next
+    model.generation_config.update(temperature=0.01, top_p=0.1)  # as chat models have them
     answers = sample_answers(model, KNOWN, seed=1)
     assert answers == sample_answers(model, KNOWN, seed=1)
     assert len({token for said in answers for token in said}) > 50, "more than top_k by default"
