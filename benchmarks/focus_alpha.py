@@ -224,7 +224,7 @@ def unlearned(
         method=run.method,
         addon=addon,
         aggregate=aggregate,
-        epochs=run.budget,
+        epochs=run.total_epochs,
         batch_size=run.batch_size,
         lr=run.lr,
         execution=expunge.Execution(seed=run.seed, progress=False, callbacks=callbacks),

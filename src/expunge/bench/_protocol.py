@@ -189,7 +189,9 @@ def variants_of(block: Block) -> Iterator[tuple[BenchRun, Procedure]]:
             )
             for setting in unlearning.settings():
                 how = _procedure(unlearning, variant, setting)
-                run = replace(variant, lr=how.lr, batch_size=how.batch_size, budget=how.epochs)
+                run = replace(
+                    variant, lr=how.lr, batch_size=how.batch_size, total_epochs=how.epochs
+                )
                 if isinstance(how.aggregate, WeightedSum):
                     run = replace(run, alpha=how.aggregate.alpha, beta=how.aggregate.beta)
                 yield run, how

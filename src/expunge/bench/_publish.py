@@ -12,7 +12,7 @@ from expunge.bench._results import BenchResult, save_results
 from expunge.bench.paper.claims import ClaimLedger, claim_ledger
 from expunge.bench.plots import WrittenFigures, write_figures
 from expunge.bench.tables import TABLES, make_table
-from expunge.bench.tables._summary import Summary, csv_text, markdown_table
+from expunge.bench.tables._summary import csv_text, markdown_table
 
 HELD = (
     "Held says that the statement is true of these runs, not that their result is good: an add-on "
@@ -44,26 +44,25 @@ def publish(
 
 
 def write_tables(results: Iterable[BenchResult], folder: str | Path) -> list[Path]:
-    """Write every table as ``name.md``, ``.tex`` and ``.csv``, if the results have it."""
+    """Write every table as ``name.md``, ``.tex`` and ``.csv``, if the results have it.
+
+    A table may have several parts, one per task; the first column of the CSV is their title.
+    """
     results, written = list(results), []
     for name in TABLES:
-        if summaries := make_table(name, results):
-            labels = [f"tab:{name}", *(f"tab:{name}-{k + 2}" for k in range(len(summaries) - 1))]
-            written += _write_table(Path(folder) / name, summaries, labels)
+        parts = make_table(name, results)
+        labels = [f"tab:{name}", *(f"tab:{name}-{number}" for number in range(2, len(parts) + 1))]
+        rows = [{"part": part.title} | cell for part in parts for cell in part.cells()]
+        latex = (part.latex(label=label) for part, label in zip(parts, labels, strict=False))
+        texts = {
+            "md": "\n".join(part.markdown() for part in parts),
+            "tex": "\n".join(latex),
+            "csv": csv_text(rows),
+        }
+        for ending, text in texts.items() if parts else ():
+            written.append(Path(folder) / f"{name}.{ending}")
+            write_text(written[-1], text)
     return written
-
-
-def _write_table(path: Path, summaries: Sequence[Summary], labels: Sequence[str]) -> list[Path]:
-    """Several summaries in one file of each format; the CSV's first column is their title."""
-    latex = (each.latex(label=label) for each, label in zip(summaries, labels, strict=True))
-    texts = {
-        ".md": "\n".join(summary.markdown() for summary in summaries),
-        ".tex": "\n".join(latex),
-        ".csv": csv_text([{"part": s.title} | cell for s in summaries for cell in s.cells()]),
-    }
-    for ending, text in texts.items():
-        write_text(path.with_suffix(ending), text)
-    return [path.with_suffix(ending) for ending in texts]
 
 
 def results_page(

@@ -27,9 +27,10 @@ MAX_IDEALS = 8
 """Retrained models per seed and scenario, at most."""
 TASK = ("dataset", "arch", "width", "limit", "scenario")
 VARIANT = ("method", "addon", "moments", "aggregate")
-HYPERPARAMETERS = ("alpha", "beta", "lr", "batch_size", "budget")
+HYPERPARAMETERS = ("alpha", "beta", "lr", "batch_size", "total_epochs")
 SETTINGS = ("block", *TASK, "seed", "model", *VARIANT, *HYPERPARAMETERS)
-"""The settings that distinguish one run from another, as files have them."""
+"""The settings that distinguish one run from another."""
+NAMES_IN_FILES = {"total_epochs": "budget"}
 
 _WRITTEN = {
     "digits": "digits",
@@ -49,7 +50,7 @@ class BenchRun:
     """An unlearning run of a protocol, or one of the models that it is compared with.
 
     ``moments`` is empty where the add-on has none; ``alpha`` and ``beta`` are those of the linear
-    aggregation; ``budget`` is the number of epochs. ``model`` is ``unlearned``, ``initial``,
+    aggregation; ``total_epochs`` are those of unlearning. ``model`` is ``unlearned``, ``initial``,
     ``ideal``, ``ideal-2``, ...; all but the first have neither variant nor hyperparameters.
     ``baseline`` is a method that no add-on is plugged into. ``stage`` is the planned work.
     """
@@ -68,7 +69,7 @@ class BenchRun:
     beta: float | None = None
     lr: float | None = None
     batch_size: int | None = None
-    budget: int | None = None
+    total_epochs: int | None = None
     seed: int = 0
     model: str = "unlearned"
     baseline: bool = False
@@ -216,6 +217,7 @@ class BenchResult(BenchRun):
         own = ("diverged", "epochs", "steps", "agreement", "definitions", "environment")
         names = ("key", "label", "baseline", "settings", *own)
         plain = {name: value for name in names if (value := getattr(self, name))}
+        plain["settings"] = {NAMES_IN_FILES.get(k, k): v for k, v in self.settings.items()}
         return json.dumps({"format": FORMAT} | plain)
 
 
@@ -247,8 +249,9 @@ def load_results(path: str | Path) -> list[BenchResult]:
                     f"{version}, this one reads {FORMAT}). Update expunge to read it."
                 )
             plain.pop("label", None)
-            settings = plain.pop("settings")
-            results.append(BenchResult(**{name: settings[name] for name in SETTINGS}, **plain))
+            saved = plain.pop("settings")
+            settings = {name: saved[NAMES_IN_FILES.get(name, name)] for name in SETTINGS}
+            results.append(BenchResult(**settings, **plain))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(f"{path}, line {number}: this is not a result. ({error!r})") from error
     return results

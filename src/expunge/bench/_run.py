@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from expunge import dispatch
@@ -53,18 +53,15 @@ class StageStatus:
 
 
 def status(planned: Sequence[BenchRun], store: Store) -> list[StageStatus]:
-    """The state of every stage, in the order of the plan."""
+    """The state of every stage, in the order of the plan; what nothing needs any more is done."""
     states: dict[str, StageStatus] = {}
-    needed = {stage.key for run in planned for stage in run.stages[-2:]}
     for run in planned:
-        children_there = all(store.has(stage) for stage in run.stages[-2:])
+        finished = all(store.has(stage) for stage in run.stages[-2:])
         for stage in run.stages:
-            if stage.key in states and states[stage.key].state != "missing":
-                continue
-            state = _status(stage, run.block, store)
-            if state.state == "missing" and stage.key not in needed and children_there:
-                state = StageStatus(stage, run.block, "done")
-            states[stage.key] = state
+            if stage.key not in states or states[stage.key].state == "missing":
+                found = _status(stage, run.block, store)
+                unneeded = finished and found.state == "missing"
+                states[stage.key] = replace(found, state="done") if unneeded else found
     return list(states.values())
 
 

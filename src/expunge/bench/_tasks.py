@@ -170,7 +170,7 @@ def _moments_rank(variant: BenchRun) -> tuple[int, str]:
 
 
 def _length_and_rate(settings: BenchRun) -> BenchRun:
-    return settings.only(("lr", "batch_size", "budget"))
+    return settings.only(("lr", "batch_size", "total_epochs"))
 
 
 def _refuse_repeated(results: Iterable[BenchResult], task: str) -> None:

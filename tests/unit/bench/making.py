@@ -27,7 +27,7 @@ BASE: dict[str, Any] = {
     "beta": 0.95,
     "lr": 1e-4,
     "batch_size": 256,
-    "budget": 10,
+    "total_epochs": 10,
 }
 _numbers = itertools.count()
 

@@ -29,7 +29,7 @@ def test_a_second_run_does_nothing(planned: list[BenchRun], done: Store) -> None
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 @pytest.mark.parametrize("wanted", [4, pytest.param(20, marks=pytest.mark.thorough)])
-def test_kills_at_random_moments_end_with_the_same_records(
+def test_kills_at_random_moments_end_with_the_same_results(
     planned: list[BenchRun], done: Store, tmp_path: Path, wanted: int
 ) -> None:
     store = Store(tmp_path / "store")

@@ -36,7 +36,7 @@ def test_the_same_run_twice_counts_once() -> None:
     assert only([*once, *once]).unlearned == tuple(once)
 
 
-def test_tasks_keep_the_order_of_the_records() -> None:
+def test_tasks_keep_the_order_of_the_results() -> None:
     found = group_results(
         [run(91, scenario="class:3"), run(91), run(92, scenario="class:3", seed=1)]
     )
@@ -47,7 +47,7 @@ def test_the_main_settings_are_those_that_most_methods_share() -> None:
     sweep = [run(50, seed=seed, lr=1e-3) for seed in range(5)]
     main = [run(91), run(91, "NGPlus")]
     runs = only([*sweep, *main])
-    assert runs.main == BenchRun(alpha=0.05, beta=0.95, lr=1e-4, batch_size=256, budget=10)
+    assert runs.main == BenchRun(alpha=0.05, beta=0.95, lr=1e-4, batch_size=256, total_epochs=10)
     assert [own[0] for own in runs.main_variants.values()] == main
     assert runs.at_main(SRL) == {0: main[0]}
     assert [(settings.lr, list(seeds)) for settings, seeds in runs.sweep(SRL).items()] == [

@@ -40,7 +40,7 @@ def results(planned: list[BenchRun], done: Store) -> list[BenchResult]:
     return collect(planned, done)
 
 
-def test_records_hold_every_metric_and_the_versions_of_their_definitions(
+def test_results_hold_every_metric_and_the_versions_of_their_definitions(
     results: list[BenchResult],
 ) -> None:
     assert [result.label for result in results] == ["initial", "ideal", "NPO", "NPO-FOCUS (adam)"]

@@ -16,8 +16,8 @@ from expunge.bench.tables._rows import (
     ADDON_ORDER,
     METRIC_NAMES,
     all_rows,
+    row_of,
     summary_of,
-    variant_rows,
 )
 from expunge.bench.tables._summary import Row, RowGroup, Summary
 from expunge.evaluation import METRICS, Metric
@@ -41,13 +41,6 @@ def _printed(**rows: tuple[float, ...]) -> Printed:
     }
 
 
-MASKS_SRL = _printed(
-    SRL=(0.89, 0.01, 4.62, 0.87, 92.77, 0.12, 99.24, 0.16, 97.78, 0.39, 93.21, 0.40),
-    SRL_SalUn=(0.89, 0.01, 4.70, 0.78, 92.80, 0.14, 99.25, 0.19, 97.85, 0.32, 93.36, 0.41),
-    SRL_AND=(0.69, 0.01, 2.30, 0.47, 92.18, 0.08, 98.76, 0.21, 95.45, 0.52, 91.81, 0.41),
-    SRL_PROB=(0.76, 0.02, 0.45, 0.36, 91.69, 0.16, 98.71, 0.22, 93.61, 0.74, 90.74, 0.47),
-    SRL_FOCUS=(0.77, 0.03, 0.41, 0.50, 91.71, 0.15, 98.75, 0.23, 93.57, 0.34, 90.60, 0.14),
-)
 MASKS_NGPLUS = _printed(
     NGPlus=(0.94, 0.01, 3.13, 0.76, 94.75, 0.54, 99.74, 0.06, 97.98, 0.77, 94.24, 0.74),
     NGPlus_SalUn=(0.93, 0.02, 2.67, 1.37, 94.53, 0.91, 99.73, 0.01, 97.53, 1.42, 93.90, 1.20),
@@ -72,6 +65,10 @@ BENCHMARK = _printed(
     SRL_PROB=(0.76, 0.02, 0.45, 0.36, 91.69, 0.16, 98.71, 0.22, 93.61, 0.74, 90.74, 0.47),
     SRL_FOCUS=(0.77, 0.03, 0.41, 0.50, 91.71, 0.15, 98.75, 0.23, 93.57, 0.34, 90.60, 0.14),
 )
+MASKS_SRL = {
+    **{label: row for label, row in BENCHMARK.items() if label.startswith("SRL")},
+    "SRL-SalUn": BENCHMARK["SalUn"],
+}
 
 
 @dataclass(frozen=True)
@@ -117,8 +114,8 @@ def masks(runs: TaskResults, methods: Sequence[str]) -> Summary:
     groups = []
     for method in methods:
         variants = select_variants(runs.main_variants, method, ("none", *ADDON_ORDER))
-        rows = variant_rows(runs, variants, METRIC_NAMES)
-        groups.append(RowGroup(METHODS.label(method), rows))
+        rows = (row_of(runs, runs.main_variants[v], METRIC_NAMES, v.label) for v in variants)
+        groups.append(RowGroup(METHODS.label(method), tuple(rows)))
     return summary_of(runs, groups, METRIC_NAMES)
 
 

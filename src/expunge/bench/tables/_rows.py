@@ -50,15 +50,6 @@ def value_at(result: BenchResult, metric: str, epoch: int) -> float | None:
     return None if value is None or math.isnan(value) else value
 
 
-def variant_rows(
-    runs: TaskResults, variants: Iterable[BenchRun], metrics: Sequence[str]
-) -> tuple[Row, ...]:
-    """A row per variant, at the task's main hyperparameters and epoch."""
-    return tuple(
-        row_of(runs, runs.main_variants[variant], metrics, variant.label) for variant in variants
-    )
-
-
 def summary_of(
     runs: TaskResults,
     groups: Iterable[RowGroup],

@@ -24,7 +24,7 @@ from tests.unit.bench.making import run
 from tests.unit.bench.plots.made_results import everything, only_task, variant
 
 
-def test_sweep_records_are_kept_out_of_the_shown_arms() -> None:
+def test_results_of_a_sweep_are_kept_out_of_the_shown_variants() -> None:
     task = only_task(everything())
     assert task.main is not None
     assert task.main.lr == 1e-4
@@ -54,7 +54,7 @@ def test_tasks_of_two_sizes_have_two_file_names() -> None:
     assert "10 % of class 3" in tasks[2].task.title
 
 
-def test_families_choose_their_arms() -> None:
+def test_families_choose_their_variants() -> None:
     variants = shown_variants(only_task(everything()))
     names = [curve.label for curve in addon_curves(variants, "neg-grad-plus")]
     assert names == ["NGPlus", "NGPlus-SalUn", "NGPlus-AND", "NGPlus-PROB", "NGPlus-FOCUS"]
@@ -106,7 +106,7 @@ def test_an_epoch_that_a_seed_did_not_reach_is_not_averaged() -> None:
     assert series_of([whole], "auc") is None
 
 
-def test_a_collapsed_arm_does_not_set_the_limits() -> None:
+def test_a_collapsed_variant_does_not_set_the_limits() -> None:
     epochs = np.array([0.0, 10.0])
     curves = [Series(epochs, np.array([[6.0, end]])) for end in (4.0, 1.0, 0.5, -46.0)]
     low, high = limits_of(curves, 0.0)

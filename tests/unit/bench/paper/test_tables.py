@@ -65,14 +65,14 @@ def test_other_data_make_the_same_tables() -> None:
         assert {"SRL-FOCUS", "NGPlus-FOCUS"} <= set(labels(table))
 
 
-def test_rows_without_records_are_left_out() -> None:
+def test_rows_without_results_are_left_out() -> None:
     few = [*references(), *over_seeds([91, 92, 93]), *over_seeds([95, 96], "SRL", "AND")]
     (table,) = TABLES["table2"](few)
     assert labels(table) == ["initial", "ideal", "SRL", "SRL-AND"]
     assert [table.count(r) for r in table.rows] == ["3", "3", "3", "2"]
 
 
-def test_cells_are_what_numpy_says_of_the_raw_records() -> None:
+def test_cells_are_what_numpy_says_of_the_raw_results() -> None:
     results = paper_results()
     (table,) = TABLES["table2"](results)
     for label in ("SRL", "SRL-FOCUS", "SCRUB-AND"):
@@ -106,7 +106,7 @@ def test_one_setting_in_two_blocks_makes_two_tables() -> None:
     assert labels(second) == ["initial", "ideal", "SRL"]
 
 
-def test_no_records_make_no_tables(tmp_path: Path) -> None:
+def test_no_results_make_no_tables(tmp_path: Path) -> None:
     assert all(TABLES[name]([]) == [] for name in TABLES)
     assert all(isinstance(TABLES[name](references()), list) for name in TABLES)
     assert write_tables([], tmp_path) == []

@@ -112,14 +112,14 @@ def test_fonts_are_embedded_and_dates_are_not_written(written: Path) -> None:
     assert b"CreationDate" not in pdf
 
 
-def test_the_same_records_give_the_same_bytes(written: Path, tmp_path: Path) -> None:
+def test_the_same_results_give_the_same_bytes(written: Path, tmp_path: Path) -> None:
     again = write_figures(everything(), tmp_path, ["fig:heatmap", "focus-versus-rate"])
     assert len(again.paths) == 4
     for path in again.paths:
         assert path.read_bytes() == (written / path.name).read_bytes()
 
 
-def test_without_records_the_didactic_figures_remain(
+def test_without_results_the_didactic_figures_remain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("expunge.bench.plots._style.save_figure", lambda *args: None)

@@ -40,7 +40,7 @@ def claim_ledger(results: Iterable[BenchResult], names: Sequence[str] | None = N
         weights = f"linear, alpha {main.alpha:g}, beta {main.beta:g}" if main.alpha else ""
         notes.append(
             f"{runs.name}: {weights or next(iter(runs.variants)).aggregate}, lr {main.lr:g}, "
-            f"batches of {main.batch_size}, {main.budget} epochs."
+            f"batches of {main.batch_size}, {main.total_epochs} epochs."
         )
     findings = (finding for claim in claims for finding in claim.judge(tasks))
     return ClaimLedger(tuple(findings), tuple(notes))

@@ -24,7 +24,7 @@ SETTING = {
     "beta": 0.95,
     "lr": 1e-4,
     "batch_size": 16,
-    "budget": 10,
+    "total_epochs": 10,
 }
 
 

@@ -94,7 +94,7 @@ def test_every_claim_has_a_statement_and_a_source() -> None:
         assert claim.source
 
 
-def test_every_claim_without_records_is_without_data() -> None:
+def test_every_claim_without_results_is_without_data() -> None:
     assert {f.status for f in judge_claims([])} == {"no data"}
     assert {f.claim.name for f in judge_claims([])} == set(CLAIMS)
 
