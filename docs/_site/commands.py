@@ -14,8 +14,20 @@ from typer.models import ArgumentInfo, ParameterInfo
 from docstrings import in_table
 from expunge._lazy import load_object
 from expunge.cli._main import BENCH_COMMANDS, COMMANDS
-from expunge.cli._output import MEANINGS
+from expunge.cli._output import ExitCode
 
+MEANINGS = {
+    ExitCode.DONE: "Done. `forget`: achieved. `verify`: everything was checked, and holds; with "
+    "`--quick`: all hashes and signatures hold.",
+    ExitCode.NO: "Done, and the answer is no. `forget`: not achieved. `verify`: something does "
+    "not hold. `ledger --find`: no request names the id.",
+    ExitCode.ERROR: "An error, whatever it is: wrong usage, data that cannot be used, a full disk, "
+    "a fault in expunge or in code that it was told to call.",
+    ExitCode.INCONCLUSIVE: "`forget`: there are too few examples to tell.",
+    ExitCode.NOT_VERIFIED: "`verify`: nothing is wrong, but numbers were not recomputed.",
+    ExitCode.INTERRUPTED: "Interrupted by Ctrl-C; the same command resumes.",
+}
+"""Of every exit code."""
 TYPES = {int: "whole number", float: "number", str: "text", Path: "path", bool: ""}
 
 

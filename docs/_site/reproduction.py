@@ -369,7 +369,7 @@ def _effect(finding: ClaimFinding | None, sign: str = "+") -> str:
 def _closed(rua: Sequence[float], gap: float) -> str:
     """The part of the gap that is closed, in percent, from the distance of the mean rUA from zero.
 
-    The paper prints means alone, so that ours have to be taken the same way.
+    The paper prints means alone, so ours have to be taken the same way.
     """
     left = abs(statistics.mean(rua))
     if left <= gap:

@@ -91,13 +91,11 @@ def markdown(audit: Audit) -> str:
     blocks = [f"**{remarks[0]}**", *(f"- {sentence}" for sentence in remarks[1:])]
     for title, lines in (("Scores", score_lines(audit)), ("Attacks", attack_lines(audit))):
         rule = "| " + " | ".join("---" for _ in lines[0]) + " |"
-        rows = ["| " + " | ".join(_plain(cell) for cell in line) + " |" for line in lines]
+        rows = [
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+        ]
         blocks += ["", f"## {title}", "", rows[0], rule, *rows[1:]]
     return "\n".join(blocks) + "\n"
-
-
-def _plain(cell: str) -> str:
-    return cell.replace("|", "\\|")
 
 
 def as_json(audit: Audit) -> dict[str, Any]:

@@ -50,7 +50,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u20
 
 
 class ExitCode(IntEnum):
-    """How a command ended; the reference page of the commands has this table."""
+    """How a command ended; the reference page of the commands says what each means."""
 
     DONE = 0
     NO = 1
@@ -58,20 +58,6 @@ class ExitCode(IntEnum):
     INCONCLUSIVE = 3
     NOT_VERIFIED = 4
     INTERRUPTED = 130
-
-
-MEANINGS = {
-    ExitCode.DONE: "Done. `forget`: achieved. `verify`: everything was checked, and holds; with "
-    "`--quick`: all hashes and signatures hold.",
-    ExitCode.NO: "Done, and the answer is no. `forget`: not achieved. `verify`: something does "
-    "not hold. `ledger --find`: no request names the id.",
-    ExitCode.ERROR: "An error, whatever it is: wrong usage, data that cannot be used, a full disk, "
-    "a fault in expunge or in code that it was told to call.",
-    ExitCode.INCONCLUSIVE: "`forget`: a model that forgot nothing would have passed the same "
-    "tests.",
-    ExitCode.NOT_VERIFIED: "`verify`: nothing is wrong, but numbers were not recomputed.",
-    ExitCode.INTERRUPTED: "Interrupted by Ctrl-C; the same command resumes.",
-}
 
 
 def printable(text: str) -> str:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # for other packages of expunge
         RequestSummary,
         RequestVerdict,
         Seconds,
+        Section,
         StageSeconds,
         Status,
         Stop,

@@ -43,7 +43,7 @@ Number = Annotated[
 
 
 class Section(BaseModel):
-    """A part of the evidence: immutable, and without keys that it does not know."""
+    """A part of a file: immutable, and without keys that it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -65,7 +65,7 @@ class LedgerEntry:
     def indices(self) -> tuple[int, ...]:
         """The training records that were to be forgotten, including duplicates.
 
-        They are written as keyed hashes, so that only an unlocked ledger knows them.
+        They are written as keyed hashes, so only an unlocked ledger knows them.
         """
         return self._find(self.records.records, "train")["train"]
 
@@ -144,7 +144,7 @@ class Ledger:
             if entry.records.key != key.fingerprint:
                 raise InvalidInput(
                     f"Request {entry.number} in {self.root} was made with another id key than "
-                    f"{key.path}, so that nobody knows which records are forgotten. Give the "
+                    f"{key.path}, so nobody knows which records are forgotten. Give the "
                     "key it was made with: --id-key FILE."
                 )
         place_of = {

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pydantic
-
 from expunge._environment import now
 from expunge._errors import InvalidInput
 from expunge._files import file_digest, is_there, storage_errors, write_text
 from expunge._strict_json import read_model
 from expunge.data import cache_dir
+from expunge.evidence import Section
 from expunge.ledger._ledger import PURGED, WEIGHTS, Ledger, LedgerEntry, exclusive_access
 from expunge.ledger._seal import DISCARDED
 from expunge.ledger._signatures import HEAD, SigningKey, sign_head
@@ -46,10 +45,8 @@ class Remnant:
         return sum(path.stat().st_size for path in self.files)
 
 
-class PurgedFile(pydantic.BaseModel):
+class PurgedFile(Section):
     """A file that was removed; its path is relative to the folder of the requests."""
-
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
     file: str
     sha256: str
@@ -58,9 +55,7 @@ class PurgedFile(pydantic.BaseModel):
     when: str
 
 
-class _PurgedList(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid")
-
+class _PurgedList(Section):
     files: list[PurgedFile]
 
 

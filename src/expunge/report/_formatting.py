@@ -25,7 +25,6 @@ LABELS = {
     "train": "Training data",
     "val": "Validation data",
     "test": "Test data",
-    "retain": "Retained data",
     "forget": "Data to forget",
     "duplicates": "Duplicates of the records to forget",
     "exact": "With the same bytes",
@@ -50,8 +49,8 @@ LABELS = {
     "classes": "By class",
     "val_fraction": "Share held out",
 }
-SENTENCES = ("sentence", "words")
-"""Keys whose value is a sentence: it comes first and needs no label."""
+SENTENCE = "sentence"
+"""The key of a sentence, which comes first and needs no label."""
 MAX_ITEMS = 20
 """Items of a list that are shown; the rest is counted."""
 
@@ -119,8 +118,8 @@ def facts(value: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     >>> facts({"train": {"value": 99.0, "low": 98.0, "high": 100.0}})[0]["text"]
     '99.0 (98.0 to 100.0)'
     """
-    items = sorted((value or {}).items(), key=lambda item: item[0] not in SENTENCES)
-    return [{"label": "" if k in SENTENCES else label(k), **_shape(k, v)} for k, v in items]
+    items = sorted((value or {}).items(), key=lambda item: item[0] != SENTENCE)
+    return [{"label": "" if k == SENTENCE else label(k), **_shape(k, v)} for k, v in items]
 
 
 def _shape(name: str, value: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from expunge.report._formatting import date_and_time
 from expunge.report._page import templates
 
 if TYPE_CHECKING:
-    from expunge.evidence import Check, CheckResult, Evidence, Interval
+    from expunge.evidence import Check, CheckResult, Evidence
 
 KINDS = {"# ": "title", "## ": "heading", "- ": "point"}
 """What a block of the letter is, by how it starts; the rest are paragraphs."""
@@ -42,7 +42,7 @@ def render_letter(
             "\n\n".join(("\n" if kind == "point" else "\n\n").join(group) for kind, group in parts)
             + "\n"
         )
-    shown = [(kind, [_without_marks(block) for block in group]) for kind, group in parts]
+    shown = [(k, [re.sub(r"^(#+|-) |\*\*", "", block) for block in group]) for k, group in parts]
     return templates().get_template("letter.html").render(parts=shown)
 
 
@@ -50,10 +50,6 @@ def _kind_of(block: str) -> str:
     if block.startswith("**"):
         return "summary"
     return next((kind for mark, kind in KINDS.items() if block.startswith(mark)), "paragraph")
-
-
-def _without_marks(block: str) -> str:
-    return re.sub(r"^(#+|-) |\*\*", "", block)
 
 
 def _values(evidence: Evidence, fingerprint: str) -> dict[str, object]:
@@ -81,13 +77,13 @@ def _values(evidence: Evidence, fingerprint: str) -> dict[str, object]:
         "retraining": evidence.preflight.cost.retraining_seconds,
         "records": _records,
         "share": _share,
-        "percent": _percent,
+        "percent": lambda interval: f"{interval.value:.0f} %",
         "of_100": _of_100,
         "at_most": lambda checks: _of_100(max(check.right_at_most for check in checks)),
         "at_least": _at_least,
         "too_few": _too_few,
         "duration": _duration,
-        "times": _times,
+        "times": lambda ratio: f"{ratio:.1f} times" if ratio < 10 else f"{ratio:,.0f} times",
     }
 
 
@@ -113,10 +109,6 @@ def _at_least(checks: Sequence[Check]) -> int:
     return math.floor(round(100 * least, 6))
 
 
-def _percent(interval: Interval) -> str:
-    return f"{interval.value:.0f} %"
-
-
 def _share(fraction: float) -> str:
     """A share in percent, in as many digits as mean something.
 
@@ -138,7 +130,3 @@ def _duration(seconds: float) -> str:
     """
     value, _, unit = format_duration(seconds).partition(" ")
     return f"{value} {UNITS.get(unit, unit)}"
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.1f} times" if ratio < 10 else f"{ratio:,.0f} times"

@@ -45,7 +45,8 @@ ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 def render(template: str, data: Any, scripts: Sequence[str], **values: Any) -> str:
     """Render a page from ``template``; its scripts read ``data``, and no other script can run."""
-    code = Markup(_code((*SCRIPTS, *scripts)))
+    scripts_text = "\n".join(_read("js", name) for name in (*SCRIPTS, *scripts))
+    code = Markup(f'(() => {{\n"use strict";\n{scripts_text}\n}})();\n')
     library = Markup(chart_library())
     page = {
         "data": embed(data),
@@ -82,11 +83,6 @@ def chart_library() -> str:
 def _read(*path: str) -> str:
     """A file of this package as text."""
     return files("expunge.report").joinpath(*path).read_text(encoding="utf-8")
-
-
-def _code(names: Sequence[str]) -> str:
-    scripts = "\n".join(_read("js", name) for name in names)
-    return f'(() => {{\n"use strict";\n{scripts}\n}})();\n'
 
 
 def _policy(scripts: Sequence[str]) -> str:

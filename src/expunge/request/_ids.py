@@ -159,7 +159,7 @@ def _read_ids(job: Job) -> PlacedIds:
 def _find_by_name_or_index(ids: Sequence[str], loaded: ModelAndData) -> dict[str, Places]:
     """Where the records of every id are."""
     by_name = places_by_name(loaded)
-    names_are_numbers = any(name.isdecimal() for name in loaded.names or ())
+    names_are_numbers = any(name.isdecimal() for name in loaded.train.names or ())
     places: dict[str, Places] = {}
     for entry in ids:
         places[entry] = dict(by_name.get(entry, {}))
@@ -176,9 +176,9 @@ def _untrained_ids(
     """An error that says where the ids stand that have no training record, and how they begin."""
     if job.records:
         rule = f"values of the column {job.id_column!r} of {job.records}"
-    elif loaded.names is None:
+    elif loaded.train.names is None:
         rule = f"indices in 0..{len(loaded.train) - 1}: these records have no names"
-    elif any(name.isdecimal() for name in loaded.names):
+    elif any(name.isdecimal() for name in loaded.train.names):
         rule = "names of training records"
     else:
         rule = f"names of training records, or indices in 0..{len(loaded.train) - 1}"
@@ -271,7 +271,7 @@ def _record_locator(loaded: ModelAndData, key: str, path: Path) -> Callable[[str
             return {"train": [int(text)]} if plain and int(text) < size else {}
 
         return by_index
-    if loaded.names is None:
+    if loaded.train.names is None:
         raise InvalidInput(
             f"{path} has the column {key!r}, but the training records have no names. Give "
             "their indices in a column 'index'."

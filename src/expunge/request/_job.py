@@ -294,7 +294,7 @@ class Job(pydantic.BaseModel):
             options |= {} if self.budget is None else {"budget": self.budget}
             plain |= {"method": join_part(name, options), "addon": "none"}
         else:
-            epochs = self.max_epochs or usual_epochs(self.method)
+            epochs = self.max_epochs or METHODS[self.method].preferred.get("epochs", 30)
             plain |= {"epochs": epochs, "beta": 1.0 - self.alpha}
         procedure = Procedure.from_plain(plain, recipe)
         if self.base is not None:
@@ -344,11 +344,6 @@ def preferred_settings(method: str) -> dict[str, Any]:
     preferred.pop("beta", None)  # of a job it is 1 − α
     preferred.pop("epochs", None)
     return preferred
-
-
-def usual_epochs(method: str) -> int:
-    """The epochs of ``method`` for a forget set of the usual size."""
-    return int(METHODS[method].preferred.get("epochs", 30))
 
 
 def make_job(**values: Any) -> Job:

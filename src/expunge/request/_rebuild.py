@@ -64,7 +64,7 @@ The rest of the evidence is computed with these and all settings as they are sta
 """
 ELSEWHERE = ("files", "signed_by", "request.ledger.id")
 """Fields that the seal, the signature and the chain of requests are about."""
-OF_THE_REQUEST = ("in_memory", "out", "number", "forgotten")
+OF_THE_REQUEST = ("in_memory", "out", "number")
 """What a configuration has besides the settings of a job."""
 
 
@@ -102,10 +102,7 @@ def compare_with_rebuilt(
     examination = examine(loaded, found, to_forget, gone, include_duplicates=include)
 
     # The evidence, of the model that was judged then.
-    forgotten = len(examination.to_forget)
-    config = config_of(
-        job, {}, in_memory=evidence.in_memory, number=entry.number, forgotten=forgotten
-    )
+    config = config_of(job, {}, in_memory=evidence.in_memory, number=entry.number)
     ids = entry.records.ids  # what they were hashed from is not known
     hashed = requested.hashed(key, examination.to_forget)
     known = {"ids": ids, "people": entry.records.people}

@@ -202,7 +202,7 @@ class RequestRunner:
                 "discarded, and there is none. Run the request without it."
             )
         evidence, path = last.evidence, last.folder / DISCARDED
-        config = self._config(evidence.config.get("forgotten", 0)) | {"number": last.number}
+        config = self._config(last.number)
         names = sorted(config.keys() | evidence.config.keys())
         changed = [name for name in names if config.get(name) != evidence.config.get(name)]
         if self.requested.hashed(require_key(self.job.id_key)).digest != evidence.hashes.ids:
@@ -230,7 +230,7 @@ class RequestRunner:
         key = self._id_key()
         people = self.job.id_column is not None
         hashed = self.requested.hashed(key, examination.to_forget, people=people)
-        config = self._config(len(examination.to_forget))
+        config = self._config(self.number)
         run = digest_config(config, hashed.digest, self.loaded.weights_digest)
         self.work.claim(run, discard=discard)
         return Request(self.job, self.requested, hashed, self.ledger, config)
@@ -250,7 +250,7 @@ class RequestRunner:
         if self.work.request != digest_config(config, hashes.ids, hashes.weights_before):
             return None
         self._tidy_up()
-        same = self._config(config.get("forgotten", 0)) | {"number": last.number}
+        same = self._config(last.number)
         asked = self.requested.hashed(require_key(self.job.id_key)).digest
         if digest_config(same, asked) != digest_config(config, hashes.ids):
             return None
@@ -268,11 +268,9 @@ class RequestRunner:
             )
         return key
 
-    def _config(self, forgotten: int) -> dict[str, Any]:
-        values = {} if self.in_memory else job_values(self.job) | {"out": str(self.job.out)}
-        return config_of(
-            self.job, values, in_memory=self.in_memory, number=self.number, forgotten=forgotten
-        )
+    def _config(self, number: int) -> dict[str, Any]:
+        values = {} if self.in_memory else job_values(self.job)
+        return config_of(self.job, values, in_memory=self.in_memory, number=number)
 
 
 class WorkFolder:

@@ -21,8 +21,8 @@ def clocks() -> Array:
 class RequestStopwatch(Callback):
     """Seconds per stage of a request, from ``started`` (default: now).
 
-    As a callback of the run, it tells gradient steps from what the method does between epochs. Time
-    before a kill is not counted.
+    As a callback of the run, it separates gradient steps from what the method does between epochs.
+    Time before a kill is not counted.
     """
 
     def __init__(self, started: tuple[float, float] | None = None) -> None:

@@ -19,7 +19,7 @@ from expunge._errors import DataError, Diverged, InvalidInput, PluginWarning, St
 from expunge.bench.protocols import BUILT_IN
 from expunge.cli import _main
 from expunge.cli._main import BENCH_COMMANDS, COMMANDS, build_app
-from expunge.cli._output import MEANINGS
+from expunge.cli._output import ExitCode
 from tests.unit.cli.conftest import Expunge
 
 
@@ -130,7 +130,7 @@ def test_whatever_ends_a_command_has_its_exit_code(
     monkeypatch.setattr(_main, "load_object", lambda _: _raising(error))
     ending = expunge("list")
     assert ending.code == code
-    assert code in MEANINGS
+    assert code in set(ExitCode)
     if "a" in error.args:
         assert "a" in ending.err
 

@@ -63,7 +63,8 @@ def choose_form(model: nn.Module, data: Examples, form: InputForm | None) -> Inp
     Built-in models normalise images themselves. Any other one gets fractions, unless ``form`` (or a
     hook that it has from an earlier request) says otherwise.
     """
-    if data.kind == "images" and not _is_built_in(model):
+    built_in = isinstance(next(model.children(), None), Normalise)
+    if data.kind == "images" and not built_in:
         carried = [hook.form for hook in _hooks_of(model).values()]
         return form or next(iter(carried), "fractions")
     if form is not None:
@@ -84,7 +85,3 @@ def add_hook(model: nn.Module, hook: InputHook) -> None:
 def _hooks_of(model: nn.Module) -> dict[int, InputHook]:
     hooks = model._forward_pre_hooks.items()
     return {key: hook for key, hook in hooks if isinstance(hook, InputHook)}
-
-
-def _is_built_in(model: nn.Module) -> bool:
-    return isinstance(next(model.children(), None), Normalise)

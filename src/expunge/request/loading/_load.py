@@ -71,11 +71,6 @@ class ModelAndData:
     cache: PredictionCache = field(default_factory=PredictionCache, repr=False)
 
     @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the training records, if they have any."""
-        return self.train.names
-
-    @property
     def sizes(self) -> dict[str, int]:
         """The number of training records, and of those in val and test."""
         return {"records": len(self.train), "val": len(self.val), "test": len(self.test)}
@@ -92,7 +87,7 @@ class ModelAndData:
             if not left:
                 raise DataError(
                     f"All records of {split} belong to these ids or to those of earlier requests, "
-                    "so that there are none to compare with. Give another val or test split."
+                    "so there are none to compare with. Give another val or test split."
                 )
             if indices:
                 parts[split] = data.subset(left)

@@ -28,7 +28,11 @@ def load_data(job: Job, card: Card | None = None) -> Splits:
         train, test, given = find_data(job.data).load()
         assert test is not None  # a factory that does not return it is refused
         data = _with_val(job, train, given, test)
-        _check_fingerprint(data, job.data, card)
+        if card is not None and data.train.fingerprint() != card.data.fingerprint:
+            raise DataError(
+                f"The training data from {job.data} are not those the model was trained on: their "
+                "fingerprint differs. Point --data at the original data."
+            )
         return data
     if card is not None:
         _check_against_card(job, card)
@@ -78,11 +82,3 @@ def _check_against_card(job: Job, card: Card) -> None:
                 f"`{name}` should be {expected}, as the weights' card says. (got {value}) "
                 "Leave it out."
             )
-
-
-def _check_fingerprint(data: Splits, source: str, card: Card | None) -> None:
-    if card is not None and data.train.fingerprint() != card.data.fingerprint:
-        raise DataError(
-            f"The training data from {source} are not those the model was trained on: their "
-            "fingerprint differs. Point --data at the original data."
-        )

@@ -95,7 +95,7 @@ def preflight(
     ``earlier`` are training records that earlier requests took out of retain. ``progress`` is
     called with a message before each stage. ``cost`` is measured, unless it is known.
     """
-    # The records, and what the model makes of them and of the others.
+    # The model on the records, and on the others.
     forgotten_before = set(earlier)
     new = [index for index in requested.indices if index not in forgotten_before]
     to_forget = new or list(requested.indices)
@@ -234,7 +234,11 @@ def collect_warnings(
     warnings = []
     # About val and the model.
     if _val_looks_trained_on(predictions, fit):
-        warnings.append(_trained_on_val(fit))
+        warnings.append(
+            f"The model is more confident of val than of test, and right on "
+            f"{fit.accuracy['val'].value:.1f} % against {fit.accuracy['test'].value:.1f} %: it may "
+            "have been trained on val. Give a val split that it never saw."
+        )
     if len(loaded.val) < MIN_VAL:
         warnings.append(f"val has only {len(loaded.val)} examples: intervals will be wide.")
     outputs, classes = predictions["train"].logits.shape[1], loaded.train.num_classes
@@ -276,11 +280,3 @@ def _val_looks_trained_on(predictions: Mapping[str, Predictions], fit: ModelFit)
     val, test = (confidence(predictions[split])[:, 0] for split in ("val", "test"))
     p_value = float(mannwhitneyu(val, test, alternative="greater").pvalue)
     return p_value < TRAINED_ON_VAL_P and fit.accuracy["val"].value > fit.accuracy["test"].value
-
-
-def _trained_on_val(fit: ModelFit) -> str:
-    return (
-        f"The model is more confident of val than of test, and right on "
-        f"{fit.accuracy['val'].value:.1f} % against {fit.accuracy['test'].value:.1f} %: it may "
-        "have been trained on val. Give a val split that it never saw."
-    )

@@ -175,7 +175,7 @@ def explain_by_label_order(predictions: Predictions, classes: Sequence[str]) -> 
 def explain_by_input_scaling(
     model: nn.Module, train: Examples, predictions: Predictions
 ) -> str | None:
-    """An explanation if the model is right much more often when its inputs are prepared otherwise.
+    """An explanation if the model is right much more often with other preparations of its inputs.
 
     All corrections within two points of the best are named. ``predictions`` are those on all of
     ``train``. Floats go to ``model`` as they are.

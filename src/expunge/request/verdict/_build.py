@@ -86,16 +86,11 @@ class Request:
 
 
 def config_of(
-    job: Job, values: Mapping[str, Any], *, in_memory: bool, number: int, forgotten: int
+    job: Job, values: Mapping[str, Any], *, in_memory: bool, number: int
 ) -> dict[str, Any]:
     """All settings of a request, as the evidence states them; ``values`` replace those of a job."""
     settings = job.model_dump(mode="json", exclude={"ids"}) | dict(values)
-    return settings | {
-        "in_memory": in_memory,
-        "out": str(job.out),
-        "number": number,
-        "forgotten": forgotten,
-    }
+    return settings | {"in_memory": in_memory, "out": str(job.out), "number": number}
 
 
 def conclude(
@@ -239,6 +234,7 @@ def _summary(
     request: Request, examination: Examination, judged_before: int | None
 ) -> RequestSummary:
     job, last, chosen = request.job, request.ledger.last, examination.to_forget
+    loaded = examination.loaded
     received = None if job.received is None else date.fromisoformat(job.received)
     due = None if received is None else one_month_after(received)
     return RequestSummary(
@@ -246,10 +242,14 @@ def _summary(
         ids=len(request.requested.ids),
         records=len(chosen),
         copies=len({*chosen} - {*request.requested.indices}),
-        share=round(len(chosen) / len(examination.loaded.train), 6),
+        share=round(len(chosen) / len(loaded.train), 6),
         source="a file" if job.ids else "given in Python",
         when=request.when,
-        ledger=_ledger_name(request, examination.loaded),
+        ledger=LedgerName(
+            id=secrets.token_hex(16), model=loaded.weights_digest, data=loaded.data_digest
+        )
+        if last is None
+        else last.evidence.request.ledger,
         previous=None if last is None else last.head,
         attempt=len(request.attempts) + 1,
         judged_before=judged_before,
@@ -271,15 +271,6 @@ def one_month_after(day: date) -> date:
     """
     year, month = day.year + day.month // 12, day.month % 12 + 1
     return date(year, month, min(day.day, monthrange(year, month)[1]))
-
-
-def _ledger_name(request: Request, loaded: ModelAndData) -> LedgerName:
-    """The name of the ledger, which its first request makes."""
-    if request.ledger.entries:
-        return request.ledger.entries[0].evidence.request.ledger
-    return LedgerName(
-        id=secrets.token_hex(16), model=loaded.weights_digest, data=loaded.data_digest
-    )
 
 
 def _limits(examination: Examination, *, exact: bool) -> list[str]:

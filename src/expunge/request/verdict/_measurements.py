@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from expunge._arrays import Array
 from expunge.evaluation import (
     Predictions,
     exposure_of,
@@ -140,13 +139,8 @@ def count_exposure(before: SplitPredictions, after: SplitPredictions) -> Exposur
     """How many forgotten records stand where among test data; None if they are few."""
     if len(before.forget.labels) < FEW:  # a bin would describe a single one
         return None
-    counts = [np.histogram(_exposure(each), EXPOSURE_EDGES)[0].tolist() for each in (before, after)]
+    counts = []
+    for each in (before, after):
+        forget, test = (scaled_confidence(p.logits, p.labels) for p in (each.forget, each.test))
+        counts.append(np.histogram(exposure_of(forget, test), EXPOSURE_EDGES)[0].tolist())
     return ExposureCounts(edges=list(EXPOSURE_EDGES), before=counts[0], after=counts[1])
-
-
-def _exposure(predictions: SplitPredictions) -> Array:
-    """The fraction of test data less confident in their label than each forgotten record."""
-    forget, test = (
-        scaled_confidence(p.logits, p.labels) for p in (predictions.forget, predictions.test)
-    )
-    return exposure_of(forget, test)

@@ -233,7 +233,10 @@ def suggest_next_steps(
     """Concrete suggestions, in sentences; ``cost`` is the preflight's estimate."""
     if status == "achieved":
         return []
-    exact = f"Train again without the records, which leaves no doubt: `--exact`{_seconds(cost)}."
+    exact = "Train again without the records, which leaves no doubt: `--exact`"
+    if cost.retraining_seconds is not None:
+        exact += f", about {format_duration(cost.retraining_seconds)} on this machine"
+    exact += "."
     if texts:
         exact += " A model that was fine-tuned starts from its checkpoint: `--exact --base FILE`."
     if status == "inconclusive":
@@ -260,8 +263,3 @@ def suggest_next_steps(
             "weights and in another `--out`."
         )
     return [*dict.fromkeys(steps), exact]
-
-
-def _seconds(cost: Cost) -> str:
-    seconds = cost.retraining_seconds
-    return "" if seconds is None else f", about {format_duration(seconds)} on this machine"

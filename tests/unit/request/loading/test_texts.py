@@ -34,7 +34,7 @@ def test_a_model_is_built_from_its_weights_and_half_of_the_unseen_records_are_va
     assert torch.equal(loaded.model(tokens), world.memorised()(tokens))
     assert len(loaded.val) + len(loaded.test) == len(world.corpus().unseen)
     assert not set(loaded.val.names or ()) & set(loaded.test.names or ())
-    assert loaded.names == tuple(record.id for record in world.corpus().people)
+    assert loaded.train.names == tuple(record.id for record in world.corpus().people)
     assert any("strata" in note for note in loaded.notes)
 
 
