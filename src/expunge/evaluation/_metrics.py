@@ -44,13 +44,13 @@ FEATURES = {
 }
 """What the paper's attacks read, in words and as a formula."""
 
-ERRORS: tuple[tuple[str, str, Direction], ...] = (
-    ("forget", "the forget set", "ideal"),
-    ("retain", "the retain set", "ideal"),
-    ("test", "the test set", "lower"),
-    ("val", "the validation set", "lower"),
-)
-"""Name, split and direction of the errors of a regression."""
+ERRORS: dict[str, Direction] = {
+    "forget": "ideal",
+    "retain": "ideal",
+    "test": "lower",
+    "val": "lower",
+}
+"""Split and direction of the errors of a regression."""
 
 RELEARNED: tuple[tuple[str, str, str, Direction, str, int], ...] = (
     ("ua", "UA", "accuracy on the forget set", "ideal", "%", 2),
@@ -139,7 +139,7 @@ _regression = {
     **{
         f"{name}_rmse": Metric(
             f"RMSE {name}",
-            f"root mean squared error on {where} (regression)",
+            f"root mean squared error on the {name.replace('val', 'validation')} set (regression)",
             direction,
             LABEL_UNITS,
             4,
@@ -147,7 +147,7 @@ _regression = {
             citation="textbook",
             use="for a regression, in place of an accuracy",
         )
-        for name, where, direction in ERRORS
+        for name, direction in ERRORS.items()
     },
     "test_r2": Metric(
         "R² test",
@@ -319,7 +319,7 @@ _gaps = {
     for name in (
         *("ra", "ta", "va"),
         *_paper_attacks,
-        *(f"{name}_rmse" for name, _, _ in ERRORS),
+        *(f"{name}_rmse" for name in ERRORS),
         "mia_error",
     )
 }

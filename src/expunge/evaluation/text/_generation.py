@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,10 @@ def continuations(model: nn.Module, data: TextSet, scores: TokenScores) -> list[
             rows[k] = [*known, int(scores.predicted[k, wrong[k]])]
         else:
             texts[k] = data.tokenizer.decode(known[int(first[k]) :])
-    for chosen in _by_length(rows):
-        limits = [int(first[k]) + most for k in chosen]
-        grown = _continue(model, data, [rows[k] for k in chosen], limits)
-        for k, row in zip(chosen, grown, strict=True):
-            row = row[:-1] if row[-1] == data.tokenizer.end else row
-            texts[k] = data.tokenizer.decode(row[int(first[k]) :])
+    limits = {k: int(first[k]) + most for k in rows}
+    for k, row in _continue(model, data, rows, limits).items():
+        row = row[:-1] if row[-1] == data.tokenizer.end else row
+        texts[k] = data.tokenizer.decode(row[int(first[k]) :])
     return texts
 
 
@@ -60,16 +58,13 @@ def sample_answers(model: nn.Module, data: TextSet, *, seed: int = 0) -> list[li
     first = (data.labels != IGNORED).long().argmax(dim=1).tolist()
     prompts = [data.tokens[k, :start].tolist() for k, start in enumerate(first)]
     rows = {k: prompts[k // SAMPLES] for k in range(SAMPLES * len(prompts))}
-    most = [start + int(n) for start, n in zip(first, data.answer_lengths, strict=True)]
+    limits = {k: first[k // SAMPLES] + int(data.answer_lengths[k // SAMPLES]) for k in rows}
     said: list[list[int]] = [[] for _ in prompts]
     device = device_of(model)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        for chosen in _by_length(rows):
-            limits = [most[k // SAMPLES] for k in chosen]
-            grown = _continue(model, data, [rows[k] for k in chosen], limits, sample=True)
-            for k, row in zip(chosen, grown, strict=True):
-                said[k // SAMPLES] += row[first[k // SAMPLES] :]
+        for k, row in _continue(model, data, rows, limits, sample=True).items():
+            said[k // SAMPLES] += row[first[k // SAMPLES] :]
     return said
 
 
@@ -77,35 +72,45 @@ def sample_answers(model: nn.Module, data: TextSet, *, seed: int = 0) -> list[li
 def _continue(
     model: nn.Module,
     data: TextSet,
-    rows: Sequence[list[int]],
-    limits: Sequence[int],
+    rows: Mapping[int, list[int]],
+    limits: Mapping[int, int],
     *,
     sample: bool = False,
-) -> list[list[int]]:
-    """Append the likeliest token, or a drawn one, to every row until it ends or is long enough."""
-    device = device_of(model)
-    end = data.tokenizer.end
-    grown = [list(row) for row in rows]
-    most = [min(limit, _longest_row(model, data)) for limit in limits]
-    cached = hasattr(model, "config") and hasattr(model, "generate")
+) -> dict[int, list[int]]:
+    """Append the likeliest token, or a drawn one, to every row until it ends or is long enough.
+
+    Rows of similar length are continued together.
+    """
+    end, grown = data.tokenizer.end, dict(rows)
+    longest = _longest_row(model, data)
+    most = {k: min(limit, longest) for k, limit in limits.items()}
+    order = sorted(rows, key=lambda k: (len(rows[k]), k))
     with eval_mode(model):
-        while active := [k for k, row in enumerate(grown) if row[-1] != end and len(row) < most[k]]:
-            rows = [grown[k] for k in active]
-            if cached:
+        for start in range(0, len(order), BATCH):
+            chosen = order[start : start + BATCH]
+            while active := [k for k in chosen if grown[k][-1] != end and len(grown[k]) < most[k]]:
+                some = [grown[k] for k in active]
                 room = max(most[k] - len(grown[k]) for k in active)
-                room = min(room, _longest_row(model, data) - max(map(len, rows)))
-                found = _generate(model, data, rows, room, sample=sample)
-            else:
-                tokens = _stacked(rows, data.tokenizer.pad)
-                logits = apply(model, tokens.to(device))
-                lengths = torch.tensor([len(row) for row in rows])
-                last: Tensor = logits[torch.arange(len(rows)), lengths - 1]
-                drawn = torch.multinomial(last.softmax(-1), 1) if sample else last.argmax(-1)
-                found = drawn.reshape(-1, 1).tolist()
-            for k, new in zip(active, found, strict=True):
-                new = new[: new.index(end) + 1] if end in new else new
-                grown[k] = [*grown[k], *new][: most[k]]
-    return grown
+                room = min(room, longest - max(map(len, some)))
+                found = _next_tokens(model, data, some, room, sample=sample)
+                for k, new in zip(active, found, strict=True):
+                    new = new[: new.index(end) + 1] if end in new else new
+                    grown[k] = [*grown[k], *new][: most[k]]
+    return {k: grown[k] for k in order}
+
+
+def _next_tokens(
+    model: nn.Module, data: TextSet, rows: Sequence[list[int]], room: int, *, sample: bool
+) -> list[list[int]]:
+    """The next token of each row; up to ``room`` tokens by a model of transformers."""
+    if hasattr(model, "config") and hasattr(model, "generate"):
+        return _generate(model, data, rows, room, sample=sample)
+    logits = apply(model, _stacked(rows, data.tokenizer.pad).to(device_of(model)))
+    lengths = torch.tensor([len(row) for row in rows])
+    last: Tensor = logits[torch.arange(len(rows)), lengths - 1]
+    drawn = torch.multinomial(last.softmax(-1), 1) if sample else last.argmax(-1)
+    next_tokens: list[list[int]] = drawn.reshape(-1, 1).tolist()
+    return next_tokens
 
 
 def _generate(
@@ -151,12 +156,6 @@ def _longest_row(model: nn.Module, data: TextSet) -> int:
         getattr(config, "max_position_embeddings", None),
     )
     return min((limit for limit in limits if isinstance(limit, int)), default=sys.maxsize)
-
-
-def _by_length(rows: dict[int, list[int]]) -> list[list[int]]:
-    """Positions of rows in batches of similar length."""
-    order = sorted(rows, key=lambda k: (len(rows[k]), k))
-    return [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
 
 
 def rouge_l(generated: Sequence[str], answers: Sequence[str]) -> Array:

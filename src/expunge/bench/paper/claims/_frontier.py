@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from expunge.bench._results import CONSTRAINED_METHODS, BenchRun
-from expunge.bench._tasks import TaskResults
+from expunge.bench._tasks import Sweep, TaskResults
 from expunge.bench.paper.claims import _sweeps as sweeps
 from expunge.bench.paper.claims._base import (
     Claim,
@@ -45,41 +45,25 @@ class Dominates:
             base, addon = runs.sweep(BenchRun(variant.method)), runs.sweep(variant)
             if variant.method in self.optional_methods and not addon:
                 continue
-            frontiers = sweeps.compare_frontiers(base, addon, remainder=self.remainder)
-            if not frontiers.means:
-                most = len([setting for setting in base if setting in addon])
-                yield ClaimFinding(claim, group, "no data", detail=self._why_none(frontiers, most))
-                continue
-            lost = [
-                count_diverged(s.values())
-                for s in sweeps.balanced((base, addon), sweeps.MIN_SETTINGS)
-            ]
-            yield self.finding(claim, group, frontiers, ADDONS.label(variant.addon), *lost)
-
-    def _why_none(self, frontiers: sweeps.Frontiers, most: int) -> str:
-        if most < sweeps.MIN_SETTINGS:
-            return f"a sweep has at least {sweeps.MIN_SETTINGS} settings, here {most}"
-        if not frontiers.settings:
-            return f"no seed has {sweeps.MIN_SETTINGS} settings yet"
-        return f"{self.remainder.label} was not measured"
+            yield self.finding(claim, group, base, addon, ADDONS.label(variant.addon))
 
     def finding(
-        self,
-        claim: Claim,
-        group: str,
-        frontiers: sweeps.Frontiers,
-        addon: str,
-        base_diverged: int,
-        addon_diverged: int,
+        self, claim: Claim, group: str, base: Sweep, other: Sweep, label: str
     ) -> ClaimFinding:
-        """What lies between two frontiers, in numbers and words."""
+        """What lies between the frontiers of two sweeps, in numbers and words."""
+        frontiers = sweeps.compare_frontiers(base, other, remainder=self.remainder)
+        if not frontiers.means:
+            why = self._why_none(frontiers, sum(setting in other for setting in base))
+            return ClaimFinding(claim, group, "no data", detail=why)
+        compared = sweeps.balanced((base, other), sweeps.MIN_SETTINGS)
+        base_diverged, other_diverged = (count_diverged(each.values()) for each in compared)
         mean, margin = mean_over_seeds(frontiers.means), self.remainder.margin
         alike = verdict(mean.interval, mean.n, Region(-margin, margin)) == "held"
         counted = {
             "runs without a counterpart, left out": frontiers.left_out,
             "seeds with fewer settings, left out": frontiers.unfinished,
             "base runs diverged": base_diverged,
-            "add-on runs diverged": addon_diverged,
+            "add-on runs diverged": other_diverged,
         }
         return settle(
             claim,
@@ -88,11 +72,18 @@ class Dominates:
             Region(high=-margin, grey=2 * margin),
             "points",
             f"the frontiers coincide within {margin:g} points" if alike else "",
-            _least_in_words(frontiers, addon, self.remainder.label),
+            _least_in_words(frontiers, label, self.remainder.label),
             f"{frontiers.settings} settings",
             *(f"{what}: {count}" for what, count in counted.items() if count),
-            failures=addon_diverged,
+            failures=other_diverged,
         )
+
+    def _why_none(self, frontiers: sweeps.Frontiers, most: int) -> str:
+        if most < sweeps.MIN_SETTINGS:
+            return f"a sweep has at least {sweeps.MIN_SETTINGS} settings, here {most}"
+        if not frontiers.settings:
+            return f"no seed has {sweeps.MIN_SETTINGS} settings yet"
+        return f"{self.remainder.label} was not measured"
 
 
 def _least_in_words(frontiers: sweeps.Frontiers, addon: str, label: str) -> str:
@@ -107,20 +98,14 @@ def _least_in_words(frontiers: sweeps.Frontiers, addon: str, label: str) -> str:
 
 def dominated(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
     """NGPlus is dominated: the frontier of SRL, or that of SCRUB, lies below its own."""
-    rule = Dominates()
     for runs in tasks:
         base = runs.sweep(BenchRun("neg-grad-plus"))
         for method in ("random-label", "scrub"):
-            rival = runs.sweep(BenchRun(method))
-            frontiers, label = sweeps.compare_frontiers(base, rival), METHODS.label(method)
-            if base and rival and frontiers.means:
-                lost = [
-                    count_diverged(s.values())
-                    for s in sweeps.balanced((base, rival), sweeps.MIN_SETTINGS)
-                ]
-                yield rule.finding(
-                    claim, f"{runs.name} {label} and NGPlus", frontiers, label, *lost
-                )
+            rival, label = runs.sweep(BenchRun(method)), METHODS.label(method)
+            group = f"{runs.name} {label} and NGPlus"
+            found = Dominates().finding(claim, group, base, rival, label)
+            if found.status != "no data":
+                yield found
 
 
 _SWEEP = "over the settings of lr, alpha and epochs that both were run with"
