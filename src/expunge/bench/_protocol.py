@@ -117,9 +117,14 @@ class Block(_TomlTable):
     unlearning: Unlearning = Unlearning()
 
     @property
+    def dataset(self) -> str:
+        """The name of its data, or their format where ``data`` also has a path."""
+        return self.data.partition(":")[0]
+
+    @property
     def is_text(self) -> bool:
         """Whether its data are texts, and its models causal language models."""
-        return self.data.partition(":")[0] in CORPORA
+        return self.dataset in CORPORA
 
 
 class Protocol(_TomlTable):
@@ -180,7 +185,7 @@ def variants_of(block: Block) -> Iterator[tuple[BenchRun, Procedure]]:
                 addon,
                 moments,
                 aggregate_name(aggregate),
-                dataset=block.data.partition(":")[0],
+                dataset=block.dataset,
                 arch=block.model,
                 width=block.width,
                 limit=block.limit,
@@ -206,10 +211,9 @@ def without_moments(addon: str) -> tuple[str, tuple[str, ...]]:
 
 def augment_of(block: Block) -> Augment | None:
     """Crops and mirror images as in the paper, where the protocol wants them."""
-    if block.is_text:
+    if block.is_text or not block.training.augment:
         return None
-    flip = DATASETS[block.data.partition(":")[0]].flip
-    return Augment(padding=4, flip=flip) if block.training.augment else None
+    return Augment(padding=4, flip=DATASETS[block.dataset].flip)
 
 
 def _moments_for(addon: str, moments: tuple[str, ...]) -> tuple[str, ...]:

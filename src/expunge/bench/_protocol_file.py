@@ -89,7 +89,7 @@ def _checked(protocol: Protocol) -> Protocol:
         raise InvalidInput("seeds: a seed is listed twice.")
     blocks: list[Block] = []
     for index, block in enumerate(protocol.block):
-        name = block.name or f"{block.data.partition(':')[0]}-{block.model}-{index}"
+        name = block.name or f"{block.dataset}-{block.model}-{index}"
         with _at(f"block.{index}"):
             if name in [other.name for other in blocks]:
                 raise InvalidInput(f"name: there is another block {name!r}.")
@@ -142,7 +142,7 @@ def _check_parts(block: Block) -> None:
     for option in block.options:
         if option not in inspect.signature(models[block.model]).parameters:
             raise InvalidInput(f"options: the model {block.model} has no option {option!r}.")
-    registered("data", CORPORA if block.is_text else DATASETS, (block.data.partition(":")[0],))
+    registered("data", CORPORA if block.is_text else DATASETS, (block.dataset,))
     for scenario in block.scenarios:
         with _at("scenarios"):
             rule = parse_scenario(scenario)

@@ -99,8 +99,7 @@ class _BlockStages:
         return self._stage("reference", config, seed, title, 1, parents)
 
     def unlearn(self, run: BenchRun, procedure: Procedure, parents: tuple[Stage, ...]) -> Stage:
-        epochs = procedure.epochs
-        full_scores = self.block.full_scores
+        epochs, full_scores = procedure.epochs, self.block.full_scores
         config = {
             "procedure": describe(procedure),
             "evaluate_at": [epoch for epoch in self.protocol.evaluate_at if epoch <= epochs],
@@ -137,13 +136,13 @@ class _BlockStages:
         if block.is_text:
             return 0.1 * epochs
         sizes = {"digits": 1.2, "cifar10": 45.0, "cifar100": 45.0, "svhn": 66.0}
-        size = sizes.get(block.data.partition(":")[0], 10.0)
+        size = sizes.get(block.dataset, 10.0)
         return epochs * min(size, (block.limit or 1_000_000) / 1000) * block.width
 
 
 def _data(block: Block, root: str | None) -> dict[str, Any]:
     """What identifies the data: a name that fixes them, or a fingerprint where it does not."""
-    kind = block.data.partition(":")[0]
+    kind = block.dataset
     if block.is_text:
         splits = load_corpus(kind, people=block.limit, unseen=block.test_limit)
         return {
