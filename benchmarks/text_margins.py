@@ -34,8 +34,7 @@ from expunge.models import SmallTransformer
 from expunge.request._job import make_job
 from expunge.request.verdict._build import margins_of
 from expunge.request.verdict._checks import check_facts, judge
-from expunge.request.verdict._examination import UNSEEN_PER_RECORD
-from expunge.request.verdict._measurements import SplitPredictions
+from expunge.request.verdict._measurements import UNSEEN_PER_RECORD, SplitPredictions
 from expunge.request.verdict._sentences import decide
 from text_requests import PEOPLE, TOPICS
 from text_returns import trained

@@ -16,7 +16,7 @@ from expunge._errors import ExpungeError
 from expunge._files import file_digest
 from expunge.evidence import read_evidence
 from expunge.ledger._ledger import Ledger
-from expunge.ledger._purge import find_remnants, outside_of
+from expunge.ledger._purge import find_remnants, remnants_elsewhere
 from expunge.ledger._seal import write_ledger_head, write_seal
 from expunge.report import render_letter, render_request
 from expunge.request import forget, verify
@@ -70,7 +70,7 @@ def check_forgery(forgery: Forgery, *, numbers: bool = True) -> None:
         try:
             verify(root, **loaded)
             find_remnants(Ledger.read(root))
-            outside_of(Ledger.read(root))
+            remnants_elsewhere(Ledger.read(root))
             evidence = read_evidence(root / "0001" / "evidence.json")
         except ExpungeError:
             return

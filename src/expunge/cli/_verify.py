@@ -332,11 +332,18 @@ def purge_command(
 
     Example:  expunge purge requests FOLDER --dry-run
     """
-    from expunge.ledger import PURGED, Ledger, find_remnants, outside_of, purge, require_signer
+    from expunge.ledger import (
+        PURGED,
+        Ledger,
+        find_remnants,
+        purge,
+        remnants_elsewhere,
+        require_signer,
+    )
 
     ledger = Ledger.read_existing(folder)
     output = Output(as_json=as_json, quiet=quiet)
-    remnants, not_reached = find_remnants(ledger), outside_of(ledger)
+    remnants, not_reached = find_remnants(ledger), remnants_elsewhere(ledger)
     found = [{"path": each.path, "bytes": each.size, "why": each.why} for each in remnants]
     output.data({"remnants": found, "not_reached": not_reached})
     for remnant in remnants:

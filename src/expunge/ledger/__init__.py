@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # for other packages of expunge
         digest_of,
         exclusive_access,
     )
-    from expunge.ledger._purge import find_remnants, outside_of, purge, require_signer
+    from expunge.ledger._purge import find_remnants, purge, remnants_elsewhere, require_signer
     from expunge.ledger._seal import (
         DISCARDED,
         JOB,

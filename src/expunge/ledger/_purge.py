@@ -86,7 +86,7 @@ def purgeable(ledger: Ledger, entry: LedgerEntry) -> dict[str, str]:
     return names
 
 
-def outside_of(ledger: Ledger) -> list[str]:
+def remnants_elsewhere(ledger: Ledger) -> list[str]:
     """What is known to remember and is not purged, in sentences."""
     first, last = ledger.entries[0].evidence, ledger.entries[-1].evidence
     words = []

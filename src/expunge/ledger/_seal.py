@@ -26,7 +26,7 @@ JOB = "job.toml"
 """What a request is repeated from, together with the file of ids."""
 HEAD_FILE = "head.json"
 """Beside the bundles."""
-OUTSIDE = frozenset({SEAL, SIGNATURE})
+NOT_SEALED = frozenset({SEAL, SIGNATURE})
 """Files that the seal cannot list: itself, and the signature over it."""
 FROM_EVIDENCE = frozenset({EVIDENCE, PAGE, *LETTERS, MODEL_CARD})
 """Files that are written after the evidence, so that it cannot list them."""
@@ -36,7 +36,7 @@ _LINE = re.compile(r"([0-9a-f]{64})  ([^/\\\s][^\\]*)")
 
 def write_seal(folder: Path) -> None:
     """Write the hashes of all files in ``folder`` to its seal."""
-    names = sorted(files_in(folder) - OUTSIDE)
+    names = sorted(files_in(folder) - NOT_SEALED)
     write_text(folder / SEAL, "".join(f"{digest_of(folder / name)}  {name}\n" for name in names))
 
 
@@ -74,7 +74,7 @@ def seal_problems(folder: Path, evidence: Evidence, sealed: Mapping[str, str]) -
         if sealed[name] != evidence.files[name]
     ]
     listed = evidence.files.keys() | (sealed.keys() & FROM_EVIDENCE)
-    strangers = (files_in(folder) | sealed.keys()) - OUTSIDE - listed
+    strangers = (files_in(folder) | sealed.keys()) - NOT_SEALED - listed
     return problems + [
         f"{name} is not part of the bundle: {EVIDENCE} does not list it."
         for name in sorted(strangers)

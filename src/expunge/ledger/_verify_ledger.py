@@ -22,9 +22,9 @@ from expunge.ledger._ledger import (
 from expunge.ledger._purge import (
     PurgedFile,
     find_remnants,
-    outside_of,
     purgeable,
     read_purged,
+    remnants_elsewhere,
 )
 from expunge.ledger._seal import (
     HEAD_FILE,
@@ -176,7 +176,7 @@ def _verify_ledger_head(ledger: Ledger, last: Verification) -> None:
 def _list_remnants(ledger: Ledger, found: Sequence[Verification]) -> None:
     """Say what still remembers forgotten records."""
     with suppress(DataError):  # evidence that cannot be read, which is a problem already
-        outside = outside_of(ledger)
+        outside = remnants_elsewhere(ledger)
         for remnant in find_remnants(ledger):
             number = len(found) if remnant.request is None else remnant.request
             path = remnant.path.relative_to(ledger.root)

@@ -41,7 +41,7 @@ SCRIPTS = (
     "cost.js",
 )
 
-LOOKS = {
+VERDICT_STYLES = {
     "achieved": ("good", "✓", "Forgetting achieved", "Records forgotten"),
     "not achieved": ("bad", "✕", "Forgetting not achieved", "Records requested"),
     "inconclusive": ("open", "?", "Inconclusive", "Records unlearned"),
@@ -57,7 +57,7 @@ def render_request(evidence: Evidence) -> str:
         data,
         SCRIPTS,
         evidence=data,
-        look=dict(zip(("style", "mark", "title"), LOOKS[evidence.status], strict=False)),
+        look=dict(zip(("style", "mark", "title"), VERDICT_STYLES[evidence.status], strict=False)),
         discarded=evidence.discarded,
         after="Discarded" if evidence.discarded else "After",
         benign_steps=BENIGN_STEPS,
@@ -115,7 +115,7 @@ def _tiles(evidence: Evidence) -> list[dict[str, str]]:
     request = evidence.request
     tiles = [
         {
-            "label": LOOKS[evidence.status][-1],
+            "label": VERDICT_STYLES[evidence.status][-1],
             "text": number(request.records),
             "note": f"{share(request.share)} of the training data",
         }

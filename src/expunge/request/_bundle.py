@@ -38,7 +38,7 @@ from expunge.report import render_letter, render_request
 from expunge.request._job_file import job_to_toml
 from expunge.request._model_card import model_card
 from expunge.request.verdict._build import Request
-from expunge.request.verdict._examination import Examination
+from expunge.request.verdict._measurements import Examination
 
 
 def write_bundle(

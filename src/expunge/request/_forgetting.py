@@ -126,7 +126,7 @@ def forget_records(
         done = ForgettingResult(result.model, rows, last)
         if not isinstance(method, Refresh) or (method.keep or method.left) is not None:
             return done
-        known = _known_of(result.model, forget, loaded)
+        known = _loss_attack_on_val(result.model, forget, loaded)
         if known is None or known.low <= REMEMBERED:
             return done
         name, options = split_part(job.method)
@@ -150,7 +150,9 @@ def forget_records(
     return ForgettingResult(chosen, rows, stopped)
 
 
-def _known_of(model: nn.Module, forget: Examples, loaded: ModelAndData) -> Estimate | None:
+def _loss_attack_on_val(
+    model: nn.Module, forget: Examples, loaded: ModelAndData
+) -> Estimate | None:
     """The AUC of the loss attack against val of the same classes; None if val has none of them."""
     chosen = match_class_mix(loaded.val.labels, forget.labels, seed=0, most=math.inf)
     if not chosen:
@@ -220,7 +222,7 @@ class BestEpoch(Callback):
             self.kept = [retain.subset(evenly_spaced(len(retain), MAX_KEPT))]
         self.floor, self.epochs = floor, procedure.epochs
         self.constant = procedure.schedule == "constant"
-        distance, _, self.before = self._look(loaded.model, loaded.cache)
+        distance, _, self.before = self._measure(loaded.model, loaded.cache)
         self.state = _Watched(best_distance=distance)
         self.best_weights: dict[str, Tensor] | None = None
 
@@ -230,7 +232,7 @@ class BestEpoch(Callback):
 
     def on_epoch(self, run: Run) -> None:
         try:
-            distance, values, useful = self._look(run.model, run.predictions)
+            distance, values, useful = self._measure(run.model, run.predictions)
         except InvalidInput:  # not finite: the same data passed with the initial model
             self._fail(run, "The model's outputs were not finite.")
             return
@@ -256,7 +258,7 @@ class BestEpoch(Callback):
             return f"{why} No epoch was better than the initial model, which is kept."
         return f"{why} At epoch {self.state.best_epoch} the records looked most like unseen data."
 
-    def _look(
+    def _measure(
         self, model: nn.Module, cache: PredictionCache
     ) -> tuple[float, dict[str, float], list[float]]:
         """The distance, what it is made of, and the accuracies that should not fall.

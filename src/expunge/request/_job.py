@@ -312,7 +312,7 @@ class Job(pydantic.BaseModel):
 
 
 TEXT_METHOD = "match-answers"
-PUSHING: dict[str, Any] = {
+PUSHING_DEFAULTS: dict[str, Any] = {
     "addon": "FOCUS",
     "alpha": 0.05,
     "lr": 1e-4,
@@ -327,7 +327,7 @@ def text_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a request to a language model where ``values`` has none."""
     method = str(values.get("method", TEXT_METHOD))
     pushes = METHODS[method].reads_forget and not METHODS[method].needs_unseen
-    return {"method": method} | (PUSHING if pushes else {})
+    return {"method": method} | (PUSHING_DEFAULTS if pushes else {})
 
 
 def is_text_job(job: Job) -> bool:

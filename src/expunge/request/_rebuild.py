@@ -37,7 +37,7 @@ from expunge.request._reload import NotAvailable
 from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._check import preflight
 from expunge.request.verdict._build import Request, conclude, config_of
-from expunge.request.verdict._examination import Examination, examine
+from expunge.request.verdict._measurements import Examination, examine
 
 NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
     "times and costs": ("request.when", "seconds", "preflight.cost"),
@@ -62,7 +62,7 @@ NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
 
 The rest of the evidence is computed with these and all settings as they are stated, and compared.
 """
-ELSEWHERE = ("files", "signed_by", "request.ledger.id")
+CHECKED_ELSEWHERE = ("files", "signed_by", "request.ledger.id")
 """Fields that the seal, the signature and the chain of requests are about."""
 OF_THE_REQUEST = ("in_memory", "out", "number")
 """What a configuration has besides the settings of a job."""
@@ -116,7 +116,7 @@ def compare_with_rebuilt(
 
     # All that the bundle holds against all that it should.
     stated = read_json(entry.folder / EVIDENCE)
-    left_out = [*ELSEWHERE, *(path for paths in NOT_RECOMPUTED.values() for path in paths)]
+    left_out = [*CHECKED_ELSEWHERE, *(path for paths in NOT_RECOMPUTED.values() for path in paths)]
     differences = [
         *(
             str(each)

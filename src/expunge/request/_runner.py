@@ -39,7 +39,7 @@ from expunge.request.loading._load import ModelAndData, load_model_and_data
 from expunge.request.loading._texts import compares_all_words
 from expunge.request.preflight._check import Preflight, preflight
 from expunge.request.verdict._build import Request, conclude, config_of
-from expunge.request.verdict._examination import Examination, examine
+from expunge.request.verdict._measurements import Examination, examine
 
 
 @dataclass(frozen=True, repr=False)

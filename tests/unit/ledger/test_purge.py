@@ -11,7 +11,7 @@ import pytest
 from expunge._errors import DataError
 from expunge.dispatch._execute import Context
 from expunge.ledger._ledger import PURGED, Ledger, digest_of
-from expunge.ledger._purge import find_remnants, outside_of, purge, read_purged
+from expunge.ledger._purge import find_remnants, purge, read_purged, remnants_elsewhere
 from expunge.request._verify import verify
 
 
@@ -89,15 +89,15 @@ def test_what_audits_keep_is_named_and_not_removed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("expunge.ledger._purge.cache_dir", lambda: tmp_path)
-    assert not any("expunge audit" in words for words in outside_of(Ledger.read(folder)))
+    assert not any("expunge audit" in words for words in remnants_elsewhere(Ledger.read(folder)))
     (tmp_path / "store").mkdir()
     words = f"{tmp_path / 'store'}, where `expunge audit` keeps data and shadow models."
-    assert words in outside_of(Ledger.read(folder))
+    assert words in remnants_elsewhere(Ledger.read(folder))
 
 
 def test_the_latest_weights_stay_and_it_is_said_if_they_remember(folder: Path) -> None:
     ledger = Ledger.read(folder)
-    words = " ".join(outside_of(ledger))
+    words = " ".join(remnants_elsewhere(ledger))
     assert ("the last request was not achieved" in words) == (
         not ledger.entries[-1].evidence.unlearned
     )
@@ -108,7 +108,7 @@ def test_the_model_of_a_request_from_python_is_not_reached_either(folder: Path) 
     evidence = json.loads(path.read_text())
     evidence["config"]["in_memory"] = True
     path.write_text(json.dumps(evidence))
-    assert "which was given in Python" in outside_of(Ledger.read(folder))[0]
+    assert "which was given in Python" in remnants_elsewhere(Ledger.read(folder))[0]
 
 
 def nothing(context: Context) -> None:

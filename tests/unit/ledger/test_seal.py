@@ -12,7 +12,7 @@ from expunge.evidence import Evidence, read_evidence
 from expunge.ledger._ledger import Ledger
 from expunge.ledger._seal import (
     HEAD_FILE,
-    OUTSIDE,
+    NOT_SEALED,
     files_in,
     head_problem,
     read_ledger_head,
@@ -39,7 +39,7 @@ def evidence(two_requests: Path) -> Evidence:
 
 def test_a_seal_lists_every_file(bundle: Path, evidence: Evidence) -> None:
     sealed = read_seal(bundle)
-    assert sealed.keys() == files_in(bundle) - OUTSIDE
+    assert sealed.keys() == files_in(bundle) - NOT_SEALED
     assert "report.html" in sealed
     assert seal_problems(bundle, evidence, sealed) == []
     before = (bundle / "evidence.sha256").read_bytes()

@@ -14,7 +14,7 @@ from expunge._errors import DataError
 from expunge.evidence import Evidence
 from expunge.ledger._id_key import require_key
 from expunge.ledger._ledger import Ledger
-from expunge.request._rebuild import ELSEWHERE, NOT_RECOMPUTED, compare_with_rebuilt
+from expunge.request._rebuild import CHECKED_ELSEWHERE, NOT_RECOMPUTED, compare_with_rebuilt
 from expunge.request._reload import NotAvailable, reload_model_and_data
 from expunge.request.loading._load import ModelAndData
 from tests.unit.request.forgeries import change_evidence
@@ -167,7 +167,7 @@ def test_settings_that_are_none_are_an_error(
 
 
 def test_what_is_not_recomputed_is_named_once_and_exists() -> None:
-    paths = [*ELSEWHERE, *(path for paths in NOT_RECOMPUTED.values() for path in paths)]
+    paths = [*CHECKED_ELSEWHERE, *(path for paths in NOT_RECOMPUTED.values() for path in paths)]
     assert len(paths) == len(set(paths))
     for path in paths:
         kind: Any = Evidence

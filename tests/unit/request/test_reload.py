@@ -16,7 +16,7 @@ from expunge._plugins import installed_plugins
 from expunge.cli._main import build_app
 from expunge.data import DATASETS
 from expunge.ledger._ledger import Ledger
-from expunge.ledger._purge import find_remnants, outside_of
+from expunge.ledger._purge import find_remnants, remnants_elsewhere
 from expunge.methods import METHODS
 from expunge.request._reload import verify_command
 from expunge.request._verify import verify
@@ -106,7 +106,7 @@ def test_a_hostile_bundle_is_not_verified_and_imports_nothing(
     found = verify(root)
     ledger = Ledger.read(root)
     assert find_remnants(ledger)
-    assert outside_of(ledger)
+    assert remnants_elsewhere(ledger)
     new = (name for name in set(sys.modules) - modules if not name.startswith("expunge."))
     assert list(new) == []
     assert files_below(here, root, tmp_path) == files

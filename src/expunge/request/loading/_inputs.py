@@ -45,7 +45,7 @@ class InputHook:
 
 
 @dataclass(frozen=True)
-class HookedModel:
+class HookedBuilder:
     """Makes fresh models that get their inputs through a hook."""
 
     make: Callable[[], nn.Module]

@@ -37,7 +37,7 @@ from expunge.models import MODELS, build_external, build_model, is_external, rea
 from expunge.request._job import InputForm, Job, is_text_job
 from expunge.request.loading._inputs import (
     IN_WORDS,
-    HookedModel,
+    HookedBuilder,
     InputHook,
     add_hook,
     choose_form,
@@ -105,8 +105,8 @@ class ModelAndData:
         """The same model and data, whose model gets images in another form."""
         if self.inputs in (None, form):
             return self
-        assert isinstance(self.build, HookedModel)
-        build = HookedModel(self.build.make, InputHook(form, self.train.inputs))
+        assert isinstance(self.build, HookedBuilder)
+        build = HookedBuilder(self.build.make, InputHook(form, self.train.inputs))
         model = copy.deepcopy(self.model)
         add_hook(model, build.hook)
         notes = (f"The model gets the images {IN_WORDS[form]}.",)
@@ -172,7 +172,7 @@ def _assemble(
     model = model.to(pick_device(job.device, model)).eval()
     form = choose_form(model, data.train, job.inputs)
     if form is not None:
-        build = HookedModel(build, InputHook(form, data.train.inputs))
+        build = HookedBuilder(build, InputHook(form, data.train.inputs))
         add_hook(model, build.hook)
     _check_takes(model, data.train.inputs[:2])
     # Name every output, also those for which the data have no class.

@@ -24,7 +24,7 @@ OVERHEAD = 1.05
 """Factor for checkpoints and the like, which the times of steps leave out."""
 FIXED_SECONDS = 3.0
 """What a request of any size takes besides passes of the model: libraries, attacks, the page."""
-CHEAP, DEAR = 0.4, 0.6
+CHEAP, EXPENSIVE = 0.4, 0.6
 """Below the first part of the cost of retraining a request pays, above the second it does not; in
 between either is right, so that the advice does not depend on how busy the machine is."""
 JUDGING_PASSES = 3
@@ -124,7 +124,7 @@ def advise(
     times = f"about {takes} against {format_duration(retraining)} for retraining"
     if request <= CHEAP * retraining:
         return "unlearn", f"Unlearn: {times}."
-    if request >= DEAR * retraining:
+    if request >= EXPENSIVE * retraining:
         return "exact", f"Train again (`--exact`), which leaves no doubt: unlearning takes {times}."
     return "either", f"Either: unlearning takes {times}, which leaves no doubt (`--exact`)."
 

@@ -41,8 +41,8 @@ from expunge.request.verdict._checks import (
     check_loss_attack,
     judge,
 )
-from expunge.request.verdict._examination import Examination
 from expunge.request.verdict._measurements import (
+    Examination,
     SplitPredictions,
     count_exposure,
     measure_classes,
@@ -160,7 +160,7 @@ def conclude(
         margins=asdict(margins),
         checks=checks,
         metrics=metrics,
-        epochs=[EpochRow.model_validate(_known(row)) for row in result.epochs],
+        epochs=[EpochRow.model_validate(_kept_of_epoch(row)) for row in result.epochs],
         stopped=result.stopped,
         classes=measure_classes(loaded.classes, after.forget.labels, before.test, after.test),
         exposure=count_exposure(before, after),
@@ -224,7 +224,7 @@ def check_earlier_requests(
     return rows
 
 
-def _known(row: Mapping[str, Any]) -> dict[str, Any]:
+def _kept_of_epoch(row: Mapping[str, Any]) -> dict[str, Any]:
     """What the evidence keeps of an epoch, in three digits: means over the records say no more."""
     kept = {name: value for name, value in row.items() if name in EpochRow.model_fields}
     return {k: float(f"{v:.3g}") if isinstance(v, float) else v for k, v in kept.items()}

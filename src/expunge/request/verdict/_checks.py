@@ -346,7 +346,7 @@ def _check(
         margin=round(margin[1], 2),
         records=records,
         result=result,
-        needed=_needed((value, low, high), margin, records) if result == "open" else None,
+        needed=_records_needed((value, low, high), margin, records) if result == "open" else None,
     )
 
 
@@ -356,7 +356,7 @@ def _outwards(bounds: Sequence[float], digits: int) -> tuple[float, float]:
     return math.floor(low) / scale, math.ceil(high) / scale
 
 
-def _needed(
+def _records_needed(
     estimate: tuple[float, float, float], margin: tuple[float, float], records: int
 ) -> int | None:
     """How many records would decide, if the value stayed what it is; None if none would."""

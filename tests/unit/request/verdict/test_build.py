@@ -19,8 +19,7 @@ from expunge.request._ids import RequestedRecords
 from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._check import Preflight
 from expunge.request.verdict._build import Request, conclude, margins_of
-from expunge.request.verdict._examination import Examination
-from expunge.request.verdict._measurements import SplitPredictions
+from expunge.request.verdict._measurements import Examination, SplitPredictions
 from tests.unit.request.preflight.findings import check
 from tests.unit.request.verdict.made_up import splits
 from tests.unit.request.worlds import job_of, loaded_world
