@@ -25,11 +25,16 @@ HEADS = (
 )
 
 
+ELSEWHERE = ("paper-mini", "focus-alpha")
+"""Results that pages of their own show."""
+
+
 def choosing_tables(results: Path | None = None) -> str:
     """One table per task that the results have, largest data first."""
     folder = results or ROOT / "results"
     sections: dict[str, list[tuple[Path, TaskResults]]] = {}
-    for file in sorted(folder.glob("*/results.jsonl")):
+    files = sorted(folder.glob("*/results.jsonl"))
+    for file in (file for file in files if file.parent.name not in ELSEWHERE):
         for runs in group_results(load_results(file)):
             if _is_comparable(runs):
                 sections.setdefault(runs.task.title, []).append((file.parent, runs))

@@ -79,12 +79,12 @@ def beside_paper(runs: TaskResults) -> str:
     """rUA, the part of the gap that is closed, and TA, with 95 % intervals, beside the paper's."""
     printed = _printed()
     paper_gap, paper_ideal = printed["initial"]["rua"][0], printed["ideal"]["ta"][0]
-    gap = statistics.mean(_paired(runs.initial, None, "rua", None))
+    gap = statistics.mean(paired(runs.initial, None, "rua", None))
     rows = []
-    for label, results in _rows(runs):
+    for label, results in rows_of(runs):
         theirs, mark = _theirs(printed, label)
-        rua = _paired(results, None, "rua", runs.epoch)
-        ta = _paired(results, runs.ideal, "ta", runs.epoch)
+        rua = paired(results, None, "rua", runs.epoch)
+        ta = paired(results, runs.ideal, "ta", runs.epoch)
         rows.append(
             [
                 label,
@@ -99,7 +99,7 @@ def beside_paper(runs: TaskResults) -> str:
         )
     heads = ["", "rUA: ours [95 %]", "paper ± std", "gap closed, %: ours", "paper"]
     heads += ["TA minus the ideal's: ours [95 %]", "paper", "n"]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def rest_beside_paper(runs: TaskResults) -> str:
@@ -107,21 +107,21 @@ def rest_beside_paper(runs: TaskResults) -> str:
     printed = _printed()
     ideal = printed["ideal"]
     rows = []
-    for label, results in _rows(runs):
+    for label, results in rows_of(runs):
         theirs, mark = _theirs(printed, label)
         theirs = {} if mark else theirs
         cells = [label]
         for metric, decimals in (("ra", 1), ("mia_entropy", 2)):
-            cells.append(_interval(_paired(results, runs.ideal, metric, runs.epoch), decimals))
+            cells.append(_interval(paired(results, runs.ideal, metric, runs.epoch), decimals))
             cells.append(f"{theirs[metric][0] - ideal[metric][0]:+.{decimals}f}" if theirs else "")
-        fid = _paired(results, None, "fid", runs.epoch)
+        fid = paired(results, None, "fid", runs.epoch)
         cells += [_interval(fid, signed=False), f"{theirs['fid'][0]:.1f}" if theirs else ""]
-        cells.append(_interval(_paired(results, None, "rmia_auc", runs.epoch), 3, signed=False))
+        cells.append(_interval(paired(results, None, "rmia_auc", runs.epoch), 3, signed=False))
         rows.append(cells)
     heads = ["", "RA minus the ideal's: ours [95 %]", "paper"]
     heads += ["entropy attack minus the ideal's: ours [95 %]", "paper"]
     heads += ["FID: ours [95 %]", "paper", "RMIA AUC: ours [95 %]"]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def clock_table(findings: Iterable[ClaimFinding], runs: TaskResults) -> str:
@@ -158,7 +158,7 @@ def clock_table(findings: Iterable[ClaimFinding], runs: TaskResults) -> str:
     heads = ["", "|rUA| at equal loss of TA, points [95 %]", "|UA - TA|, points [95 %]"]
     heads += ["|RMIA AUC - 0.5|, hundredths [95 %]"]
     heads += ["epochs to the last |rUA| of the method alone", "settings", "n"]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def stops_table(runs: TaskResults) -> str:
@@ -184,9 +184,9 @@ def stops_table(runs: TaskResults) -> str:
                 seen.setdefault(tuple(base), stops_row(BenchRun(method).label + settings, base))
                 seen[variant, *base] = stops_row(variant.label + settings, addon)
         rows += seen.values()
-    table = Summary((), tuple(STOPS), columns=STOPS)
-    cells = [[row.label, *(table.cell(row, name) for name in STOPS)] for row in rows]
-    return _table(["", *(table.metric(name).label for name in STOPS)], cells)
+    summary = Summary((), tuple(STOPS), columns=STOPS)
+    cells = [[row.label, *(summary.cell(row, name) for name in STOPS)] for row in rows]
+    return table(["", *(summary.metric(name).label for name in STOPS)], cells)
 
 
 def stops_row(label: str, sweep: Sweep) -> Row:
@@ -252,7 +252,7 @@ def alpha_table(results: Sequence[BenchResult]) -> str:
                 for remainder in (RUA, UNSEEN):
                     compared = compare_frontiers(base, path, remainder=remainder, least=1)
                     cells.append(_interval(compared.means, 2))
-                ends = [_paired(each[BenchRun(method)].values(), None, metric, None)
+                ends = [paired(each[BenchRun(method)].values(), None, metric, None)
                         for metric in ("rua", "ta") for each in (base, path)]  # fmt: skip
                 rua, ta = ([statistics.mean(x) for x in ends[k : k + 2]] for k in (0, 2))
                 reached = f"{compared.ta_lost[-1]:g}"
@@ -260,7 +260,7 @@ def alpha_table(results: Sequence[BenchResult]) -> str:
                 rows.append([*cells, str(len(compared.means))])
     heads = ["", "|rUA| at equal loss of TA, points [95 %]", "|UA - TA|, points [95 %]"]
     heads += ["largest loss of TA", "rUA at epoch 10: linear, it", "TA: linear, it", "n"]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def class_table(runs: TaskResults) -> str:
@@ -268,23 +268,23 @@ def class_table(runs: TaskResults) -> str:
     rows = [
         [
             label,
-            _interval(_paired(results, None, "rua", runs.epoch)),
-            _interval(_paired(results, runs.ideal, "ta", runs.epoch)),
-            _interval(_paired(results, None, "rmia_auc", runs.epoch), 3, signed=False),
-            str(len(_paired(results, None, "rua", runs.epoch))),
+            _interval(paired(results, None, "rua", runs.epoch)),
+            _interval(paired(results, runs.ideal, "ta", runs.epoch)),
+            _interval(paired(results, None, "rmia_auc", runs.epoch), 3, signed=False),
+            str(len(paired(results, None, "rua", runs.epoch))),
         ]
-        for label, results in _rows(runs)
+        for label, results in rows_of(runs)
     ]
-    return _table(["", "rUA", "TA minus the ideal's", "RMIA AUC", "n"], rows)
+    return table(["", "rUA", "TA minus the ideal's", "RMIA AUC", "n"], rows)
 
 
 def hiding_table(results: Sequence[BenchResult]) -> str:
     """Per task and variant, what is left as delivered and after benign steps, and TA."""
     tasks = group_results(results)
-    complete = max(len(_rows(runs)) for runs in tasks)
+    complete = max(len(rows_of(runs)) for runs in tasks)
     rows = []
     for runs in tasks:
-        variants = _rows(runs)
+        variants = rows_of(runs)
         if len(variants) < complete:
             continue
         again = [r for r in results if r.model == "ideal-2" and r.task == runs.task]
@@ -294,23 +294,23 @@ def hiding_table(results: Sequence[BenchResult]) -> str:
             cells = [f"{runs.name}: {label}"]
             for metric, decimals in (("rua", 1), ("loss_auc", 3)):
                 later = "relearned_rua" if metric == "rua" else "relearned_auc"
-                moments = [_paired(own, None, name, runs.epoch) for name in (metric, later)]
+                moments = [paired(own, None, name, runs.epoch) for name in (metric, later)]
                 signed = metric == "rua"
                 cells.append(", ".join(_interval(v, decimals, signed=signed) for v in moments))
-            cells.append(_interval(_paired(own, runs.ideal, "ta", runs.epoch)))
+            cells.append(_interval(paired(own, runs.ideal, "ta", runs.epoch)))
             rows.append([*cells, str(len(own))])
     heads = ["", "rUA, later", "AUC of the loss attack, later", "TA minus the ideal's", "n"]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def _claims_table(results: Sequence[BenchResult]) -> str:
     """The findings of the claims that only these results have data for."""
     findings = claim_ledger(results, ["flat-constraint", "msg-threshold"]).findings
     rows = [[f.claim.name, *cells_of(f)[1:], f.detail] for f in findings]
-    return _table(["claim", "status", "effect", "interval", "n", "detail"], rows)
+    return table(["claim", "status", "effect", "interval", "n", "detail"], rows)
 
 
-def _rows(runs: TaskResults) -> list[tuple[str, Sequence[BenchResult]]]:
+def rows_of(runs: TaskResults) -> list[tuple[str, Sequence[BenchResult]]]:
     """The initial model, then methods alone, then each method with its add-ons."""
     variants = runs.main_variants
     order = list(dict.fromkeys(variant.method for variant in variants))
@@ -324,7 +324,7 @@ def _rows(runs: TaskResults) -> list[tuple[str, Sequence[BenchResult]]]:
     return [("initial", list(runs.initial)), *((name, some) for name, some in finished if some)]
 
 
-def _paired(
+def paired(
     results: Iterable[BenchResult],
     others: Iterable[BenchResult] | None,
     metric: str,
@@ -394,7 +394,7 @@ def _theirs(printed: Printed, label: str) -> tuple[dict[str, tuple[float, float]
     return printed.get(name, {}), " (SVHN)" if name in AS_IN_SVHN else ""
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose numbers have minus signs, and break before an interval and not within it."""
     unbroken = {"-": "\u2212", ", ": ",\u00a0", " ± ": "\u00a0±\u00a0"}
     cells = []
@@ -418,7 +418,6 @@ def filled(text: str, results: Sequence[BenchResult]) -> str:
         "focus_alpha": lambda: alpha_table(load_results(FOCUS_ALPHA / "results.jsonl")),
         "start_claims": lambda: _claims_table(load_results(FOCUS_ALPHA / "claims.jsonl")),
         "class": lambda: class_table(tasks[CLASS_TASK]),
-        "hiding": lambda: hiding_table(load_results(MINI)),
         "rivals_hiding": lambda: hiding_table(
             [result for result in load_results(RIVALS) if result.dataset == "digits"]
         ),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from expunge._files import write_text
-from reproduction import REGION, ROOT, _interval, _table, markdown_table
+from reproduction import REGION, ROOT, _interval, markdown_table, table
 
 sys.path.append(str(ROOT / "benchmarks"))
 from request_judge import beyond_margins, floor_of, u_lira
@@ -133,7 +133,7 @@ def methods_table(methods: Methods, moment: str) -> str:
     heads = ["", "UA", "rUA [95 %]", "TA minus retrained [95 %]", "AUC of the loss attack"]
     heads += ["minus retrained [95 %]", "U-LiRA: AUC, TPR at 1 % FPR", "KL", "worst class"]
     heads += ["cost", "n"] if moment == "delivered" else ["n"]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def short_table(methods: Methods) -> str:
@@ -149,7 +149,7 @@ def short_table(methods: Methods) -> str:
             cost = statistics.mean(methods.costs(name))
             rows.append([*cells, "" if name == "initial" else f"{cost:.2f}"])
     heads = ["", "rUA", "AUC", "rUA after 50 benign steps", "AUC after them", "TA", "cost"]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def frontier_table(rows: Sequence[Row]) -> str:
@@ -178,7 +178,7 @@ def frontier_table(rows: Sequence[Row]) -> str:
         "AUC minus retrained, later",
         "TA minus retrained",
     ]
-    return _table([*heads, "cost", "n"], lines)
+    return table([*heads, "cost", "n"], lines)
 
 
 def requests_table(rows: Sequence[Row]) -> str:
@@ -209,7 +209,7 @@ def requests_table(rows: Sequence[Row]) -> str:
         )
     heads = ["request", "records", "verdicts", "bound of attacks", "rUA: before, after, later"]
     heads += ["AUC minus retrained: after, later", "TA minus retrained", "beyond the margins"]
-    return _table([*heads, "cost", "commit", "n"], lines)
+    return table([*heads, "cost", "commit", "n"], lines)
 
 
 def split_table(rows: Sequence[Row]) -> str:
@@ -225,7 +225,7 @@ def split_table(rows: Sequence[Row]) -> str:
             ]
             seconds = statistics.mean(row["retraining_seconds"] for row in own)
             lines.append([WORLDS[kind], f"{seconds:.0f}", *(f"{100 * s:.1f} %" for s in shares)])
-    return _table(["", "retraining, s", *stages], lines)
+    return table(["", "retraining, s", *stages], lines)
 
 
 def sizes_table(every: Sequence[Methods], requests: Sequence[Row], *, short: bool = False) -> str:
@@ -257,8 +257,8 @@ def sizes_table(every: Sequence[Methods], requests: Sequence[Row], *, short: boo
     lines.sort(key=lambda line: line[0])
     heads = ["", "records × epochs", "retraining", "exact", "refresh", FIRST]
     if short:  # the largest, and those that all three ways were measured for
-        return _table(heads, [line for _, line in lines if line[-1] or line is lines[-1][1]])
-    return _table([*heads, f"verdicts on {LARGE} records or more"], [line for _, line in lines])
+        return table(heads, [line for _, line in lines if line[-1] or line is lines[-1][1]])
+    return table([*heads, f"verdicts on {LARGE} records or more"], [line for _, line in lines])
 
 
 def claims_table(methods: Methods, requests: Sequence[Row]) -> str:
@@ -362,7 +362,7 @@ def goals_table(methods: Methods, rows: Sequence[Row], floors: Floors) -> str:
         )
         found = f"{delivered} of {len(floor)} as delivered, {later} after benign steps"
         lines.append(["for comparison: retrained models beyond the margins of another", "", found])
-    return _table(["", "aim", "reached"], lines)
+    return table(["", "aim", "reached"], lines)
 
 
 def _goals_of_refresh(methods: Methods) -> list[list[str]]:
@@ -484,7 +484,7 @@ def returns_table(rows: Sequence[Row]) -> str:
         cells += [f"{mean('sampled', 'facts'):.0f}"]
         cells += [f"{statistics.mean(row['seconds'] for row in own):.0f} s", str(len(own))]
         lines.append([name, *cells])
-    return _table(["", "retained", *RETURNS.values(), "sampled", "cost", "worlds"], lines)
+    return table(["", "retained", *RETURNS.values(), "sampled", "cost", "worlds"], lines)
 
 
 def filled(text: str) -> str:

@@ -21,6 +21,7 @@ import execute
 import expunge
 import notebooks
 import pages
+import paper_mini
 import reproduction
 import request_tables
 from expunge._plugins import GROUPS
@@ -193,6 +194,12 @@ def test_the_page_of_results_says_what_the_records_say() -> None:
     """If not: ``python docs/_site/reproduction.py``."""
     text = reproduction.PAGE.read_text()
     assert text == reproduction.filled(text, load_results(reproduction.RESULTS))
+
+
+def test_the_page_of_the_paper_in_miniature_says_what_the_records_say() -> None:
+    """If not: ``python docs/_site/paper_mini.py``."""
+    text = paper_mini.PAGE.read_text()
+    assert text == paper_mini.filled(text, load_results(paper_mini.MINI))
 
 
 @given(st.lists(st.tuples(st.floats(-5, 20), st.floats(-20, 20)), min_size=1, max_size=12))

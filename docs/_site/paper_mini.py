@@ -1,0 +1,201 @@
+"""Write the tables of docs/paper-mini.md and draw its figure, from the results of ``paper-mini``.
+
+    python docs/_site/paper_mini.py
+
+Rows are variants, columns the scenarios of a data set and model. A cell is a mean over seeds, as
+delivered and after 50 benign steps; a second retrained model is the noise floor.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Sequence
+
+import matplotlib as mpl
+
+from expunge._files import write_text
+from expunge.bench._protocol_file import load_protocol
+from expunge.bench._results import BenchResult, load_results
+from expunge.bench._stages import plan
+from expunge.bench._tasks import TaskResults, group_results
+from expunge.bench.paper.claims import claim_ledger
+from expunge.bench.paper.claims._ledger import cells_of
+from reproduction import MINI, REGION, ROOT, paired, rows_of, table
+
+mpl.use("agg")
+
+from matplotlib import pyplot as plt
+
+PAGE = ROOT / "docs" / "paper-mini.md"
+FIGURE = ROOT / "docs" / "images" / "hiding.png"
+FLOOR = "another retrained model"
+METHODS = {"random-label": ("SRL", "o"), "neg-grad-plus": ("NGPlus", "s"), "scrub": ("SCRUB", "^")}
+ADDONS = {
+    "none": ("alone", "#777777"),
+    "saliency": ("SalUn", "#c59f00"),
+    "and": ("AND", "#b2182b"),
+    "prob": ("PROB", "#7b3fa0"),
+    "focus": ("FOCUS", "#1b6ca8"),
+}
+REPLACING = {
+    "mask-small-gradients": ("MSG", "x"),
+    "conv-transpose": ("CT", "1"),
+    "refresh": ("refresh", "*"),
+}
+"""Methods that replace weights."""
+Tasks = dict[str, TaskResults]
+
+
+def tasks_by_block(results: Sequence[BenchResult]) -> dict[tuple[str, str], Tasks]:
+    """Per data set and model, the scenarios that have runs."""
+    blocks: dict[tuple[str, str], Tasks] = {}
+    for runs in group_results(results):
+        if runs.unlearned:
+            own = blocks.setdefault((runs.task.dataset, runs.task.arch), {})
+            own[runs.task.scenario] = runs
+    return blocks
+
+
+def coverage(results: Sequence[BenchResult]) -> str:
+    """How many of the planned runs there are, by seed."""
+    protocol = load_protocol("paper-mini")
+    configurations = 0
+    for run in plan(protocol, root=None):
+        configurations += run.seed == 0 and not run.baseline
+    lines = []
+    for seed in protocol.seeds:
+        own = [r for r in results if r.seed == seed and r.model == "unlearned" and not r.baseline]
+        lines.append(f"{len(own)} of {configurations} with seed {seed}")
+    others = sum(r.baseline for r in results)
+    done = ", ".join(lines)
+    return f"Configurations that were run: {done}; and {others} runs of FT, MSG, CT and refresh."
+
+
+def pivot(
+    tasks: Tasks,
+    again: Sequence[BenchResult],
+    cell: Callable[[Sequence[BenchResult], TaskResults], str],
+) -> str:
+    """A row per variant, a column per scenario; ``again`` are models that were retrained again."""
+    columns: list[dict[str, str]] = []
+    for runs in tasks.values():
+        named = dict(rows_of(runs)) | {FLOOR: [r for r in again if r.task == runs.task]}
+        columns.append({name: cell(own, runs) for name, own in named.items()})
+    names = list(dict.fromkeys(itertools.chain(*columns)))
+    names.sort(key=lambda name: name == FLOOR)
+    rows = [[name, *(column.get(name, "") for column in columns)] for name in names]
+    return table(["", *tasks], rows)
+
+
+def delivered_and_later(metric: str, later: str, style: str) -> Callable[..., str]:
+    """A cell: the metric as delivered, and the other one after benign steps."""
+
+    def cell(own: Sequence[BenchResult], runs: TaskResults) -> str:
+        moments = [at_last(own, runs, name) for name in (metric, later)]
+        return ", ".join(format(statistics.mean(m), style) for m in moments if m)
+
+    return cell
+
+
+def at_last(
+    own: Sequence[BenchResult], runs: TaskResults, metric: str, *, less_ideal: bool = False
+) -> list[float]:
+    """The metric of each seed at the epoch of the others, or at the run's own last one."""
+    others = runs.ideal if less_ideal else None
+    return paired(own, others, metric, runs.epoch) or paired(own, others, metric, None)
+
+
+def test_accuracy(own: Sequence[BenchResult], runs: TaskResults) -> str:
+    """A cell: TA minus the retrained model's."""
+    values = at_last(own, runs, "ta", less_ideal=True)
+    return f"{statistics.mean(values):+.1f}" if values else ""
+
+
+TABLES = {
+    "rUA, as delivered and later": delivered_and_later("rua", "relearned_rua", "+.0f"),
+    "AUC of the loss attack, as delivered and later": delivered_and_later(
+        "loss_auc", "relearned_auc", ".2f"
+    ),
+    "TA minus the retrained model's": test_accuracy,
+}
+
+
+def block_tables(results: Sequence[BenchResult]) -> str:
+    """All tables of all blocks."""
+    parts, again = [], [result for result in results if result.model == "ideal-2"]
+    for (dataset, arch), tasks in tasks_by_block(results).items():
+        parts.append(f"### {dataset}, {arch}")
+        seeds = len({r.seed for runs in tasks.values() for r in runs.unlearned})
+        for title, cell in TABLES.items():
+            parts.append(f"{title}, n = {seeds}:")
+            parts.append(pivot(tasks, again, cell))
+    return "\n\n".join(parts)
+
+
+def order_table(results: Sequence[BenchResult]) -> str:
+    """Whether the order of the add-ons is the same on other data and architectures."""
+    findings = claim_ledger(results, ["order"]).findings
+    rows = [[*cells_of(f), f.detail] for f in findings if f.status != "no data"]
+    return (
+        table(["method and scenarios", "status", "τ", "95 %", "n", ""], rows)
+        if rows
+        else ("No two data sets or models have been run yet.")
+    )
+
+
+def points(
+    results: Sequence[BenchResult], method: str, addon: str
+) -> tuple[list[float], list[float]]:
+    """rUA as delivered and after benign steps, of every run of a variant."""
+    own = [r for r in results if (r.method, r.addon) == (method, addon) and not r.diverged]
+    pairs = [(r.value("rua"), r.value("relearned_rua")) for r in own]
+    known = [(a, b) for a, b in pairs if a is not None and b is not None]
+    return [a for a, _ in known], [b for _, b in known]
+
+
+def draw(results: Sequence[BenchResult]) -> None:
+    """rUA as delivered against rUA after benign steps: a point per run."""
+    figure, ax = plt.subplots(figsize=(6.4, 5.2), constrained_layout=True)
+    for (method, (name, marker)), (addon, (words, colour)) in itertools.product(
+        METHODS.items(), ADDONS.items()
+    ):
+        style = {"color": colour, "ms": 5, "alpha": 0.75, "mec": "white", "mew": 0.4}
+        ax.plot(*points(results, method, addon), marker, ls="", **style)
+        if addon == "none":
+            ax.plot([], [], marker, ls="", color="black", mfc="none", label=name)
+        if method == "scrub":
+            ax.plot([], [], "o", ls="", color=colour, label=words)
+    for method, (name, marker) in REPLACING.items():
+        methods = {r.method for r in results if r.method.partition("(")[0] == method}
+        for each in methods:
+            ax.plot(*points(results, each, "none"), marker, ls="", color="black", ms=6)
+        ax.plot([], [], marker, ls="", color="black", label=name)
+    floor = [r for r in results if r.model == "ideal-2"]
+    ax.plot(*points(floor, "", ""), "+", ls="", color="#0a7d32", ms=8, label="retrained again")
+    ends = ax.get_xlim()
+    ax.plot(ends, ends, color="#999999", lw=1, ls="--", zorder=0)
+    ax.axhline(0, color="#999999", lw=1, zorder=0)
+    ax.set(xlim=ends, xlabel="rUA as delivered, points", ylabel="rUA after 50 benign steps, points")
+    ax.legend(fontsize=8, ncols=3, loc="lower right")
+    drawn = sum(r.model == "unlearned" for r in results)
+    ax.set_title(f"paper-mini, {drawn} runs: what seems gone comes back", fontsize=10)
+    figure.savefig(FIGURE, dpi=150)
+
+
+def filled(text: str, results: Sequence[BenchResult]) -> str:
+    """The page with the content of every region made from the results."""
+    makers = {"coverage": coverage, "order": order_table, "tables": block_tables}
+    return REGION.sub(lambda m: f"{m[1]}{makers[m[2]](results)}\n{m[3]}", text)
+
+
+def main() -> None:
+    """Rewrite the page and the figure."""
+    results = load_results(MINI)
+    write_text(PAGE, filled(PAGE.read_text(encoding="utf-8"), results))
+    draw(results)
+    print(f"Wrote {PAGE.relative_to(ROOT)} and {FIGURE.relative_to(ROOT)}.")
+
+
+if __name__ == "__main__":
+    main()
