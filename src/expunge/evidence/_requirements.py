@@ -1,7 +1,4 @@
-"""What regulators ask, and what the evidence of a request states about it.
-
-Sources, and what remains for people to do: docs/explanation/requirements.md.
-"""
+"""What regulators ask (docs/explanation/requirements.md), and what evidence states about it."""
 
 from __future__ import annotations
 

@@ -239,6 +239,8 @@ def suggest_next_steps(
     exact += "."
     if texts:
         exact += " A model that was fine-tuned starts from its checkpoint: `--exact --base FILE`."
+    if job.exact:
+        exact = "The model was trained without the records: look for copies in the retained data."
     if status == "inconclusive":
         needed = max((c.needed for c in checks if c.needed is not None), default=None)
         size = "" if needed is None else f": about {needed:,} records would decide"
@@ -248,9 +250,9 @@ def suggest_next_steps(
             exact,
         ]
     steps = []
-    failed = {check.name for check in checks if check.result == "outside"}
+    failed = {check.name for check in checks if check.result == "outside" and not job.exact}
     better = TEXT_METHOD if texts else DEFAULT_METHOD
-    if METHODS.bare_name(job.method) != METHODS.bare_name(better):
+    if not job.exact and METHODS.bare_name(job.method) != METHODS.bare_name(better):
         steps.append(f"Try another method: `--method {better}`.")
     elif not texts and any(name.startswith(("auc_", "accuracy")) for name in failed):
         steps.append("Keep less of the trained weights, and train longer: `--budget 0.33`.")

@@ -169,6 +169,14 @@ def test_exact_deletion_and_its_cost_are_always_named() -> None:
     assert "`--exact`." in steps(cost=COST.model_copy(update={"retraining_seconds": None}))
 
 
+def test_exact_deletion_is_not_advised_after_exact_deletion() -> None:
+    again = make_job(**PATHS, exact=True)
+    for status in ("not achieved", "inconclusive"):
+        found = steps(status, job=again, checks=[FAILED, BROKEN])
+        assert "look for copies in the retained data" in found
+        assert not any(option in found for option in ("--exact", "--budget", "--method"))
+
+
 def test_an_inconclusive_request_says_how_many_records_would_decide() -> None:
     opened = [make_check(result="open", needed=1200), make_check(result="open", needed=800)]
     text = steps("inconclusive", checks=opened)
