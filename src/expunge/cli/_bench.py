@@ -139,7 +139,8 @@ def run_command(
     refuse_no_folder(folder)
 
     from expunge.bench._publish import publish
-    from expunge.bench._run import collect, run_planned, stages_of
+    from expunge.bench._run import collect, run_planned
+    from expunge.dispatch import Display
 
     # Open the trackers now: one that does not answer should not be found out after the run.
     trackers = [open_tracker(spec) for spec in track or []]
@@ -154,7 +155,7 @@ def run_command(
 
         power = RayEngine(stages, address=address, cpus=cpus, gpus=gpus, retries=retries)
     try:
-        with options.stage_progress(chosen.name, len(stages_of(planned)), errors) as report:
+        with Display(chosen.name, console=errors, log=True) as report:
             outcome = run_planned(
                 planned, stages, workers=workers, retries=retries, report=report, engine=power
             )

@@ -1,15 +1,11 @@
-"""What the commands of ``expunge bench`` share: options, progress, and a protocol made ready."""
+"""What the commands of ``expunge bench`` share: options, and a protocol made ready."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from expunge._errors import InvalidInput
 from expunge._files import is_there
@@ -19,7 +15,6 @@ from expunge.cli._options import complete_names
 if TYPE_CHECKING:
     from expunge.bench._protocol import Protocol
     from expunge.bench._results import BenchRun
-    from expunge.dispatch import Event, Report
 
 ProtocolName = Annotated[
     str,
@@ -85,32 +80,3 @@ def planned_runs(
     chosen = load_protocol(protocol).only(tuple(only or ()))
     chosen = chosen if seeds is None else chosen.with_seeds(seeds)
     return chosen, plan(chosen, root=root, device=device, keep=keep)
-
-
-@contextmanager
-def stage_progress(title: str, total: int, console: Console) -> Iterator[Report]:
-    """Progress of stages: a live display on a terminal, else one line per finished stage."""
-    from expunge.dispatch import Display
-
-    if console.is_terminal:
-        with Display(title, console=console) as display:
-            yield display
-    else:
-        yield StageLog(console, total)
-
-
-class StageLog:
-    """A report for logs: one line per finished or failed stage."""
-
-    def __init__(self, console: Console, total: int) -> None:
-        self.console, self.total, self.ended = console, total, 0
-
-    def __call__(self, event: Event) -> None:
-        """Print an event that ends a stage or starts it again."""
-        if event.what in ("done", "found", "failed", "skipped"):
-            self.ended += 1
-        if event.what in ("done", "failed", "retried"):
-            clock = time.strftime("%H:%M:%S")
-            text = f"{clock} {event.what} {self.ended}/{self.total} {event.stage.title}"
-            text += f" ({event.seconds:.1f} s)" if event.what == "done" else f": {event.text}"
-            self.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -11,7 +11,6 @@ import typer
 from rich.table import Table
 
 from expunge._files import atomic, refuse_existing, write_text
-from expunge.cli._bench_options import stage_progress
 from expunge.cli._output import WIDE, AsJson, Output, Quiet, number_table
 
 if TYPE_CHECKING:
@@ -179,15 +178,16 @@ def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) 
     """Run the block of the protocol and print its table."""
     from expunge.bench._protocol_file import load_protocol
     from expunge.bench._publish import publish
-    from expunge.bench._run import collect, run_planned, stages_of
+    from expunge.bench._run import collect, run_planned
     from expunge.bench._stages import plan
     from expunge.bench.tables import make_table
+    from expunge.dispatch import Display
     from expunge.evaluation import DIRECTIONS, METRICS
     from expunge.store import Store
 
     protocol = load_protocol("demo").only((BLOCK,)).with_seeds(seeds)
     planned, store = plan(protocol, device="cpu"), Store(out / "store")
-    with stage_progress("demo", len(stages_of(planned)), output.messages) as report:
+    with Display("demo", console=output.messages, log=True) as report:
         run_planned(planned, store, workers=workers, report=report).check()
     results = collect(planned, store)
     publish(protocol, results, out)

@@ -1,7 +1,8 @@
-"""One progress display for all stages; silent where standard error is no terminal."""
+"""One progress display for all stages."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 from rich.console import Console
@@ -19,11 +20,15 @@ class Display:
 
     ``with Display("shadow models") as display: run(stages, store, report=display)`` draws one bar
     for all stages and one line per running stage, on standard error. The time left supposes that
-    the rest takes as long, per unit of cost, as what is done.
+    the rest takes as long, per unit of cost, as what is done. Where standard error is not a
+    terminal, nothing is shown, or with ``log`` a line for every stage that was run.
     """
 
-    def __init__(self, title: str = "stages", *, console: Console | None = None) -> None:
+    def __init__(
+        self, title: str = "stages", *, console: Console | None = None, log: bool = False
+    ) -> None:
         console = console or Console(stderr=True)
+        self._log = log and not console.is_terminal
         self._ended: Counter[str] = Counter()
         self._finished = 0.0  # cost of the stages that were planned and are there now
         self._left: dict[str, float] = {}  # cost of each stage that has not ended
@@ -62,6 +67,16 @@ class Display:
             total=self._finished + sum(self._left.values()),
             text=self._counts(),
         )
+        if self._log and event.what in ("done", "failed", "retried"):
+            self._write_line(event)
+
+    def _write_line(self, event: Event) -> None:
+        """Write what became of a stage, for a log."""
+        ended = self._ended.total()
+        text = f"{time.strftime('%H:%M:%S')} {event.what} {ended}/{ended + len(self._left)} "
+        text += event.stage.title
+        text += f" ({event.seconds:.1f} s)" if event.what == "done" else f": {event.text}"
+        self._progress.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _end(self, event: Event) -> None:
         """Count a stage that has ended, and remove its line."""

@@ -10,7 +10,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +66,10 @@ class Store:
     def lock(self, stage: Stage) -> Iterator[None]:
         """Lock a stage against other processes; raise :class:`Locked` at once if one holds it."""
         self.prepare()
-        with storage_errors(f"lock {stage.key} in {self.root}"):
-            holder = file_lock(self._hidden("locks") / f"{stage.key}.lock")
-            holder.__enter__()
-        try:
+        with ExitStack() as stack:
+            with storage_errors(f"lock {stage.key} in {self.root}"):
+                stack.enter_context(file_lock(self._hidden("locks") / f"{stage.key}.lock"))
             yield
-        finally:
-            holder.__exit__(None, None, None)
 
     def work(self, stage: Stage) -> Path:
         """Create the folder to compute a stage in: the same for every attempt, until it is done."""

@@ -71,8 +71,8 @@ def summary_of(
 
 def task_notes(runs: TaskResults) -> tuple[str, ...]:
     """The hyperparameters shown, how many runs at others are not, and which runs diverged."""
-    main = runs.main
-    lr, alpha, batch = (plain(getattr(main, name, None)) for name in ("lr", "alpha", "batch_size"))
+    settings = (getattr(runs.main, name, None) for name in ("lr", "alpha", "batch_size"))
+    lr, alpha, batch = ("none" if value is None else f"{value:g}" for value in settings)
     shown = [run for variant in runs.main_variants.values() for run in variant]
     notes = [f"Learning rate {lr}, α = {alpha}, batches of {batch}"]
     if others := len(runs.unlearned) - len(shown):
@@ -129,10 +129,3 @@ def _sections(variants: Sequence[BenchRun]) -> list[tuple[str, list[BenchRun]]]:
         ]
         sections.append((METHODS.label(method) if method in METHODS else method, chosen))
     return sections
-
-
-def plain(value: Any) -> str:
-    """A setting as text."""
-    if value is None:
-        return "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
