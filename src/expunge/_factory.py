@@ -52,7 +52,21 @@ def find_factory(spec: str, what: str) -> Callable[..., Any]:
     if not _SPEC.fullmatch(spec):
         raise InvalidInput(f"The {what} factory should read package.module:factory. (got {spec!r})")
     _refuse_standard_library(module_name, spec, what)
-    target: Any = _import_module(module_name, spec, what)
+    importlib.invalidate_caches()
+    try:
+        target: Any = importlib.import_module(module_name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # importing runs the user's code
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and (module_name == missing or module_name.startswith(f"{missing}.")):
+            why = (
+                f"there is no module {missing!r}, neither installed nor in the current directory "
+                f"{Path.cwd()}."
+            )
+        else:
+            why = f"importing {module_name} failed: {type(error).__name__}: {error}"
+        raise InvalidInput(f"The {what} factory {spec}: {why}") from error
     for part in name.split("."):
         if not hasattr(target, part):
             near = difflib.get_close_matches(part, dir(target), n=1)
@@ -89,24 +103,4 @@ def call_factory(spec: str, what: str, **options: Any) -> Any:
         except BaseException as error:  # the code is the user's: anything can happen
             raise InvalidInput(
                 f"The {what} factory {spec} failed: {type(error).__name__}: {error}"
-            ) from error
-
-
-def _import_module(name: str, spec: str, what: str) -> Any:
-    with importable_from_here():
-        importlib.invalidate_caches()
-        try:
-            return importlib.import_module(name)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # importing runs the user's code
-            missing = error.name if isinstance(error, ModuleNotFoundError) else None
-            if missing and (name == missing or name.startswith(f"{missing}.")):
-                raise InvalidInput(
-                    f"The {what} factory {spec}: there is no module {missing!r}, neither installed "
-                    f"nor in the current directory {Path.cwd()}."
-                ) from error
-            raise InvalidInput(
-                f"The {what} factory {spec}: importing {name} failed: "
-                f"{type(error).__name__}: {error}"
             ) from error

@@ -93,9 +93,16 @@ def check_arguments(function: Any, arguments: Mapping[str, Any]) -> None:
 
 def check_fields(part: Any) -> None:
     """Raise unless the fields of a dataclass are of the kinds that it declares."""
-    kinds = _kinds_of(cast("Any", type(part)))
-    for item in dataclasses.fields(part):
-        check_kind(item.name, kinds.get(item.name, Any), getattr(part, item.name))
+    names = [item.name for item in dataclasses.fields(part)]
+    check_arguments(type(part), {name: getattr(part, name) for name in names})
+
+
+@dataclass(frozen=True)
+class Part:
+    """A frozen dataclass whose fields are checked when it is made: its ``repr`` is what it does."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def check_kind(name: str, kind: Any, value: Any) -> None:

@@ -77,7 +77,8 @@ def read_docstring(path: str) -> str:
     for node, below in itertools.zip_longest(statements, statements[1:]):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
             return ast.get_docstring(node) or ""
-        if isinstance(node, ast.Assign | ast.AnnAssign) and name in _assigned(node):
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        if name in [target.id for target in targets if isinstance(target, ast.Name)]:
             if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
                 return inspect.cleandoc(str(below.value.value))
             return ""
@@ -96,12 +97,6 @@ def find_source(module: str) -> Path | None:
             return None
         places = spec.submodule_search_locations
     return Path(spec.origin) if spec is not None and spec.origin else None
-
-
-def _assigned(node: ast.Assign | ast.AnnAssign) -> list[str]:
-    """The names that a statement assigns to."""
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def listed_exports(package: str) -> list[dict[str, tuple[str, str]]]:

@@ -87,6 +87,7 @@ class Option:
 
 
 def option(
+    default: Any,
     kind: Any,
     help: str,
     *,
@@ -94,15 +95,16 @@ def option(
     resumable: bool = False,
     stored: str = "",
     **rest: Any,
-) -> dict[str, Any]:
-    """The metadata that declare a dataclass field as an option: see :class:`Option` for ``rest``.
+) -> Any:
+    """A field of a dataclass that is an option: see :class:`Option` for ``rest``.
 
     ``later``: the option is newer than files and keys that were written without it, so it is left
     out of them where it has its default. ``resumable``: a checkpoint may be continued with another
     value. ``stored``: the name that stored keys and protocols know it by, if that is another.
     """
     spec = {"type": kind, "help": help, "stored": stored, **rest}
-    return {"option": spec, "later": later, "resumable": resumable}
+    metadata = {"option": spec, "later": later, "resumable": resumable}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def options_of(kind: Any) -> tuple[Option, ...]:

@@ -25,7 +25,7 @@ def parse_json(text: str | bytes) -> Any:
     ValueError: the key 'a' is there twice
     """
     try:
-        text = text.decode() if isinstance(text, bytes) else text
+        text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         return json.loads(
             text, object_pairs_hook=_once_each, parse_constant=_no_number, parse_float=_finite
         )
@@ -47,14 +47,19 @@ def read_json(path: Path) -> Any:
 
 def read_model(path: Path, kind: type[Model]) -> Model:
     """A file as a pydantic model; a file that is not there raises a FileNotFoundError."""
+    return as_model(read_json(path), kind, f"{path} cannot be read")
+
+
+def as_model(values: Any, kind: type[Model], complaint: str) -> Model:
+    """Plain values as a pydantic model; an error adds the first field that is wrong."""
     from pydantic import ValidationError
 
     try:
-        return kind.model_validate(read_json(path))
+        return kind.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise DataError(f"{path} cannot be read: {where}: {first['msg']}.") from error
+        raise DataError(f"{complaint}: {where}: {first['msg']}.") from error
 
 
 def to_json_types(value: Any) -> Any:

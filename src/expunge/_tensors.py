@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ def save(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, Any])
 
     Equal content gives equal bytes: safetensors orders metadata entries at random, so there is one.
     """
-    flat = {name: _host_copy(tensor) for name, tensor in tensors.items()}
+    # A contiguous copy on the host: tied tensors may not share memory in a file.
+    flat = {
+        name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()
+    }
     text = json.dumps(metadata, sort_keys=True)
-    notes = {"expunge": f"{_digest(flat, text)} {text}"}
+    notes = {"expunge": f"{state_digest(flat, text)} {text}"}
     with atomic(path, private=True) as scratch:
         try:
             safetensors.torch.save_file(flat, scratch, metadata=notes)
@@ -46,7 +50,7 @@ def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if "expunge" not in notes:
         return tensors, {}
     digest, _, text = notes["expunge"].partition(" ")
-    if digest != _digest(tensors, text):
+    if digest != state_digest(tensors, text):
         raise DataError(f"{path} has been changed since it was written: its digest does not match.")
     return tensors, json.loads(text)
 
@@ -86,20 +90,15 @@ def unpack(tensors: dict[str, Tensor], node: Any) -> Any:
     return tuple(unpack(tensors, item) for item in value)
 
 
-def state_digest(state: dict[str, Tensor]) -> str:
-    """SHA-256 of names, types, shapes and bytes: that of the values, whatever file holds them."""
-    return _digest({name: _host_copy(tensor) for name, tensor in state.items()}, "")
+def state_digest(state: Mapping[str, Tensor], text: str = "") -> str:
+    """SHA-256 of ``text``, names, types, shapes and values, whatever file holds them."""
+    digest = hashlib.sha256(text.encode())
+    for name, tensor in sorted(state.items()):
+        digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)}".encode())
+        digest.update(bytes_of(tensor))
+    return digest.hexdigest()
 
 
-def _host_copy(tensor: Tensor) -> Tensor:
-    """A contiguous copy on the host: tied tensors may not share memory in a file."""
-    return tensor.detach().to("cpu", copy=True).contiguous()
-
-
-def _digest(tensors: dict[str, Tensor], text: str) -> str:
-    state = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        state.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)}".encode())
-        state.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return state.hexdigest()
+def bytes_of(tensor: Tensor) -> memoryview:
+    """The values of a tensor in its logical order, for a digest."""
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pydantic
@@ -15,11 +15,9 @@ from expunge._options import Option, option, options_of, takes_options
 
 @dataclass(frozen=True)
 class Cooking:
-    minutes: int = field(default=5, metadata=option(Count, "How long."))
-    heat: Literal["low", "high"] = field(
-        default="low", metadata=option(Literal["low", "high"], "How hot.", later=True)
-    )
-    salt: float | None = field(default=None, metadata=option(Positive, "Grams."))
+    minutes: int = option(5, Count, "How long.")
+    heat: Literal["low", "high"] = option("low", Literal["low", "high"], "How hot.", later=True)
+    salt: float | None = option(None, Positive, "Grams.")
     note: str = ""
 
 

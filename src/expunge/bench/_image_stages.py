@@ -15,7 +15,7 @@ from expunge._serialisation import rebuild
 from expunge.bench._stage_functions import HISTOGRAM_PREFIX, REFERENCES, WEIGHTS
 from expunge.data import Division, Examples, Splits, divide, load, thin_out
 from expunge.evaluation import EpochScores, Predictions, Scorer, Views, after_benign_steps, predict
-from expunge.models import kept_modes
+from expunge.methods import kept_modes
 from expunge.store import Entry
 from expunge.update import RELATIVE_EPS, loss_gradient, signed_agreement
 

@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge._kinds import NaturalNumber, check_fields
+from expunge._kinds import NaturalNumber, Part
 from expunge.distributed import BatchShare
 
 
 @dataclass(frozen=True)
-class Augment:
+class Augment(Part):
     """Mirror each image with probability 1/2, then crop it at random after zero padding.
 
     Works on ``[B, C, H, W]`` of any dtype, where the batch lives. The few random numbers come
@@ -28,9 +28,6 @@ class Augment:
 
     padding: NaturalNumber = 4
     flip: bool = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def __call__(
         self, images: Tensor, generator: torch.Generator, share: BatchShare | None = None

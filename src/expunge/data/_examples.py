@@ -6,7 +6,7 @@ import copy
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 
 from expunge._errors import DataError, InvalidInput
 from expunge._kinds import check_arguments, check_kind
+from expunge._tensors import bytes_of
 
 Indices = Sequence[int] | Tensor | np.ndarray[Any, Any]
 InputKind = Literal["images", "vectors", "tokens", "tensors"]
@@ -132,8 +133,7 @@ class Examples(Dataset[tuple[Tensor, Tensor]]):
         """SHA-256 over type, shape, inputs and labels: equal data, equal fingerprint."""
         digest = hashlib.sha256(self._description().encode())
         for tensor in (self.inputs, self.labels):
-            flat = tensor.detach().cpu().contiguous().reshape(-1)
-            digest.update(flat.view(torch.uint8).numpy().data)
+            digest.update(bytes_of(tensor))
         return digest.hexdigest()
 
     def _description(self) -> str:
@@ -185,18 +185,24 @@ class ImageSet(Examples):
         return repr(tuple(self.inputs.shape))
 
 
-def image_set_from(
+Some = TypeVar("Some", bound=Examples)
+
+
+def made_from(
     source: Path | str,
-    images: np.ndarray[Any, Any],
-    labels: np.ndarray[Any, Any],
+    kind: type[Some],
+    inputs: Tensor | np.ndarray[Any, Any],
+    labels: Tensor | np.ndarray[Any, Any],
     classes: Sequence[str],
     names: Sequence[str] | None = None,
-) -> ImageSet:
-    """Make an :class:`ImageSet` of what was read from ``source``; `DataError` if it is invalid."""
-    pixels = torch.from_numpy(np.ascontiguousarray(images))
-    targets = torch.from_numpy(np.array(labels, dtype=np.int64))
+) -> Some:
+    """Make examples of what was read from ``source``; `DataError` if they are invalid."""
+    if isinstance(inputs, np.ndarray):
+        inputs = torch.from_numpy(np.ascontiguousarray(inputs))
+    targets = torch.tensor(labels) if isinstance(labels, np.ndarray) else labels
+    targets = targets if targets.is_floating_point() else targets.long()
     try:
-        return ImageSet(pixels, targets, classes, names)
+        return kind(inputs, targets, classes, names)
     except InvalidInput as error:
         raise DataError(f"{source}: {error}") from error
 

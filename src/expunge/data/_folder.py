@@ -15,7 +15,7 @@ from PIL import Image
 
 from expunge._errors import DataError
 from expunge._files import kind_of, storage_errors
-from expunge.data._examples import ImageSet, image_set_from
+from expunge.data._examples import ImageSet, made_from
 
 PARTS = ("train", "test", "val")
 
@@ -53,7 +53,7 @@ def load_folder(root: Path) -> tuple[ImageSet, ImageSet | None, ImageSet | None]
         for row, place in zip(pixels, places, strict=True):
             row[:] = decode_image(f"{root}: {place}", files[place], shape, mode)
         labels = np.array([label_of[name] for name in names])
-        return image_set_from(root, pixels, labels, classes, [str(place) for place in places])
+        return made_from(root, ImageSet, pixels, labels, classes, [str(place) for place in places])
 
     if not parted:
         return read(""), None, None

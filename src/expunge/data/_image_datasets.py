@@ -15,7 +15,7 @@ import numpy as np
 
 from expunge._errors import DataError, InvalidInput
 from expunge.data._download import cache_dir, fetch
-from expunge.data._examples import ImageSet, image_set_from
+from expunge.data._examples import ImageSet, made_from
 from expunge.data._splits import split_stratified
 
 CIFAR_URL = "https://www.cs.toronto.edu/~kriz/"
@@ -105,7 +105,7 @@ def _load_cifar(layout: CifarLayout, root: Path | None) -> tuple[ImageSet, Image
         records = np.frombuffer(content, np.uint8).reshape(-1, length)
         pixels = records[:, layout.label_bytes :].reshape(-1, 3, 32, 32)
         labels = records[:, layout.label_bytes - 1]
-        sets.append(image_set_from(source, pixels, labels, layout.classes))
+        sets.append(made_from(source, ImageSet, pixels, labels, layout.classes))
     return sets[0], sets[1]
 
 
@@ -181,7 +181,7 @@ def _read_svhn(path: Path) -> ImageSet:
         raise DataError(
             f"{path}: y should be in 1..10. (got {labels[wrong[0]]} at index {wrong[0]})"
         )
-    return image_set_from(path, images.transpose(3, 2, 0, 1), labels % 10, DIGITS)
+    return made_from(path, ImageSet, images.transpose(3, 2, 0, 1), labels % 10, DIGITS)
 
 
 def load_digits(root: Path | None = None) -> tuple[ImageSet, ImageSet]:
@@ -192,6 +192,6 @@ def load_digits(root: Path | None = None) -> tuple[ImageSet, ImageSet]:
         raise InvalidInput(f"`digits` comes with scikit-learn and takes no path. (got {root})")
     bunch = datasets.load_digits()
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
-    full = image_set_from("digits", pixels, bunch.target, DIGITS)
+    full = made_from("digits", ImageSet, pixels, bunch.target, DIGITS)
     train, test = split_stratified(full.labels, fraction=0.25)
     return full.subset(train), full.subset(test)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from expunge._errors import DataError, InvalidInput
-from expunge.data._examples import Examples, ImageSet
+from expunge._errors import DataError
+from expunge.data._examples import Examples, ImageSet, made_from
 from expunge.data._formats import MAX_TOKENS
 
 MAX_LABEL = 65_535
@@ -72,17 +71,15 @@ def _examples(
     names: list[str] | None = None,
 ) -> Examples:
     kind = options.get("kind") or ("vectors" if arrays[x].ndim == 2 else "images")
-    read = {"images": _images, "vectors": _vectors, "tokens": _tokens}[kind]
-    inputs = torch.from_numpy(np.ascontiguousarray(read(path, x, arrays[x])))
+    readers: dict[str, Callable[..., npt.NDArray[Any]]]
+    readers = {"images": _images, "vectors": _vectors, "tokens": _tokens}
+    inputs = readers[kind](path, x, arrays[x])
     regression = options.get("task") == "regression"
     labels = _labels(path, y, arrays[y], np.number if regression else np.integer)
     classes = [] if regression else _classes(path, arrays)
-    targets = torch.from_numpy(labels.astype(np.float32 if regression else np.int64))
-    try:
-        made = ImageSet if kind == "images" and classes else Examples
-        return made(inputs, targets, classes, names)
-    except InvalidInput as error:
-        raise DataError(f"{path} ({x}): {error}") from error
+    targets = labels.astype(np.float32 if regression else np.int64)
+    made = ImageSet if kind == "images" and classes else Examples
+    return made_from(f"{path} ({x})", made, inputs, targets, classes, names)
 
 
 def _classes(path: Path, arrays: Arrays) -> list[str]:

@@ -28,7 +28,7 @@ class Numbered(Dataset[Any]):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Any:
         return named(self.dataset[index]) | {POSITION: index}
 
 

@@ -14,7 +14,7 @@ from torch.utils.data import Subset
 from expunge._errors import DataError, InvalidInput
 from expunge._kinds import is_map_style
 from expunge.data._batches import as_arrays
-from expunge.data._examples import Examples, ImageSet
+from expunge.data._examples import Examples, ImageSet, made_from
 
 READ_TWICE = 16
 """This many examples are read twice: if a second reading differs, the dataset is random."""
@@ -72,10 +72,7 @@ def read_dataset(data: Any, split: str) -> Examples:
     named = _classes_of(data) or []
     unnamed = [str(label) for label in range(len(named), int(labels.max()) + 1)]
     kind = ImageSet if inputs.dtype == torch.uint8 and inputs.ndim == 4 else Examples
-    try:
-        return kind(inputs, labels, [*named, *unnamed], _names_of(data))
-    except InvalidInput as error:
-        raise DataError(f"The {split} data: {error}") from error
+    return made_from(f"The {split} data", kind, inputs, labels, [*named, *unnamed], _names_of(data))
 
 
 def _read_tensors(data: Any, split: str) -> tuple[Tensor, Tensor]:
@@ -171,7 +168,9 @@ def _names_of(data: Any) -> list[str] | None:
     samples = getattr(data, "samples", None)
     if isinstance(samples, list) and samples and isinstance(samples[0], tuple):
         root = Path(str(getattr(data, "root", "")))
-        return [_relative_to(root, str(sample[0])) for sample in samples]
+        paths = [Path(str(sample[0])) for sample in samples]
+        below = (path.relative_to(root) if path.is_relative_to(root) else path for path in paths)
+        return [path.as_posix() for path in below]
     return None
 
 
@@ -181,8 +180,3 @@ def _classes_of(data: Any) -> list[str] | None:
         return _classes_of(data.dataset)
     classes = getattr(data, "classes", None)
     return [str(name) for name in classes] if isinstance(classes, list | tuple) else None
-
-
-def _relative_to(root: Path, name: str) -> str:
-    path = Path(name)
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self
 
 from expunge._errors import InvalidInput
 from expunge._files import is_there
-from expunge._kinds import Fraction, Range, check_fields
+from expunge._kinds import Fraction, Part, Range, check_fields
 from expunge._registry import Registry
 from expunge.data._id_file import Id, as_number, read_ids
 
@@ -28,14 +28,11 @@ class Scenario(Protocol):
 
 
 @dataclass(frozen=True)
-class _Share:
+class _Share(Part):
     """A share of something, ``fraction`` in (0, 1)."""
 
     kind: ClassVar[str]
     fraction: Fraction
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.fraction}"

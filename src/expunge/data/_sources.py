@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from expunge._errors import InvalidInput
+from expunge._tensors import bytes_of
 from expunge.data._augment import Augment
 from expunge.data._batches import Batch, Data, Split, as_arrays, as_batch, check_sized, read_items
+from expunge.data._preferred_answers import Numbered
 from expunge.distributed import (
     UNDIVIDED,
     BatchDivision,
@@ -83,8 +85,7 @@ class ArraySource:
         digest = hashlib.sha256(f"{self.batch_size}".encode())
         for tensor in (self.inputs, self.targets):
             digest.update(f"{tensor.dtype}:{tuple(tensor.shape)}".encode())
-            flat = tensor.detach().cpu().contiguous().reshape(-1)
-            digest.update(flat.view(torch.uint8).numpy().data)
+            digest.update(bytes_of(tensor))
         return digest.hexdigest()
 
     def walk(self, k: int, skip: int) -> Iterator[Batch]:
@@ -151,16 +152,10 @@ class LoaderSource:
         return batch.take(self.division.share(len(batch.targets)))
 
 
-class _Indexed(Dataset[Any]):
-    """A user's map-style dataset, each item with its position."""
+class _Indexed(Numbered):
+    """A user's map-style dataset: pairs of an item of any form and its position."""
 
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, index: int) -> tuple[Any, int]:
+    def __getitem__(self, index: int) -> Any:
         return self.dataset[index], index
 
     def __getitems__(self, indices: list[int]) -> list[tuple[Any, int]]:

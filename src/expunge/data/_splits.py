@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Count, check_arguments
-from expunge.data._examples import Examples
+from expunge.data._examples import Examples, Some
 from expunge.data._scenario import parse_scenario
 
 if TYPE_CHECKING:
@@ -48,9 +48,6 @@ class Splits:
             return self.encoding.size
         inputs = self.train.inputs
         return int(inputs.max()) + 1 if self.train.kind == "tokens" else int(inputs.shape[1])
-
-
-Some = TypeVar("Some", bound=Examples)
 
 
 def hold_out(train: Some, fraction: float = 0.1, seed: int = 0) -> tuple[Some, Some]:

@@ -114,17 +114,8 @@ class Rows(Examples):
 
     noun = "row"
 
-    def __init__(
-        self,
-        inputs: Tensor,
-        labels: Tensor,
-        classes: Sequence[str],
-        names: Sequence[str] | None,
-        table: Table,
-        roles: Roles,
-    ) -> None:
-        super().__init__(inputs, labels, classes, names)
-        self.table, self.roles = table, roles
+    table: Table
+    roles: Roles
 
 
 def assign_roles(table: Table, options: Mapping[str, Any]) -> Roles:
@@ -198,7 +189,8 @@ def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows | None, Rows | N
     if roles.id is not None:
         names = [shown_cell(cell) for cell in table.columns[roles.id]]
         table.check(roles.id, names, "name every row", "Give it a name, or remove the row.")
-    everything = Rows(torch.arange(len(table)), labels, classes, names, table, roles)
+    everything = Rows(torch.arange(len(table)), labels, classes, names)
+    everything.table, everything.roles = table, roles
     if splits is None:
         return everything, None, None
     found = np.array(splits)

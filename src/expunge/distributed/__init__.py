@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # for other packages of expunge
         batch_count,
         divide_loader,
         has_distributed_sampler,
+        loader_options,
         sampler_of,
     )
     from expunge.distributed._reduction import start_reduction

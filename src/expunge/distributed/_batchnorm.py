@@ -24,7 +24,9 @@ def synchronised(model: nn.Module, group: Group) -> Iterator[None]:
     layers = [m for m in model.modules() if isinstance(m, _BatchNorm) and type(m).forward in plain]
     before = [type(m) for m in layers]
     if group:
-        kinds = {kind: _kind(kind, group) for kind in dict.fromkeys(before)}
+        kinds: dict[type[_BatchNorm], type[_BatchNorm]] = {
+            kind: type(kind.__name__, (_Synchronised, kind), {"group": group}) for kind in before
+        }
         for layer, kind in zip(layers, before, strict=True):
             layer.__class__ = kinds[kind]
     try:
@@ -32,10 +34,6 @@ def synchronised(model: nn.Module, group: Group) -> Iterator[None]:
     finally:
         for layer, kind in zip(layers, before, strict=True):
             layer.__class__ = kind
-
-
-def _kind(kind: type[_BatchNorm], group: Group) -> type[_BatchNorm]:
-    return type(kind.__name__, (_Synchronised, kind), {"group": group})
 
 
 class _Synchronised(_BatchNorm):

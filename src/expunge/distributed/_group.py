@@ -155,10 +155,6 @@ class Group:
                 f"{first.get(differing[0])})"
             )
 
-    def wait_for_all(self) -> None:
-        """Return when every process has got here."""
-        self.any(False)
-
 
 SINGLE = Group()
 """This process alone."""

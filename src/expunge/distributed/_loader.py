@@ -96,19 +96,16 @@ def divide_loader(
             f"(got {batches.batch_size} for {division.size})"
         )
     sampler = DividedBatches(batches, division, seed)
-    shared: DataLoader[Any] = DataLoader(
-        loader.dataset,
-        batch_sampler=sampler,
-        num_workers=loader.num_workers,
-        collate_fn=loader.collate_fn,
-        pin_memory=loader.pin_memory,
-        timeout=loader.timeout,
-        worker_init_fn=loader.worker_init_fn,
-        multiprocessing_context=loader.multiprocessing_context,
-        generator=loader.generator,
-        prefetch_factor=loader.prefetch_factor,
-    )
+    shared: DataLoader[Any]
+    shared = DataLoader(loader.dataset, batch_sampler=sampler, **loader_options(loader))
     return shared, sampler.shares()
+
+
+def loader_options(loader: DataLoader[Any]) -> dict[str, Any]:
+    """How a loader works, whatever chooses its examples."""
+    names = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn")
+    others = ("multiprocessing_context", "generator", "prefetch_factor")
+    return {name: getattr(loader, name) for name in (*names, *others)}
 
 
 def _is_divided(loader: DataLoader[Any], division: BatchDivision) -> bool:

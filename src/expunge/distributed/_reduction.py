@@ -34,8 +34,6 @@ def start_reduction(
     first: a second round. A parameter that some processes do not reach counts as zero there; one
     that no process reaches stays without a gradient, and DTensors are left alone.
     """
-    if not group:
-        return lambda: gradient
     unsharded = [k for k, p in enumerate(params) if not hasattr(p, "device_mesh")]
     like = [params[k] for k in unsharded]
     means = [gradient.gradients[k] for k in unsharded]
@@ -155,22 +153,13 @@ def fill(
             bucket = torch.empty(sum(like[k].numel() for k in members), dtype=dtype, device=device)
             offset = 0
             for k in members:
-                views[k] = _view(bucket, offset, like[k])
+                strides = torch.empty_like(like[k], device="meta").stride()
+                views[k] = bucket.as_strided(like[k].shape, strides, offset)
                 offset += like[k].numel()
-                _copy(views[k], tensors[k], scale)
+                tensor = tensors[k]
+                if tensor is None:
+                    views[k].zero_()
+                else:
+                    torch.mul(tensor, scale, out=views[k])
             flat.append(bucket)
     return Buckets(flat, [views[k] for k in range(len(like))])
-
-
-def _view(bucket: Tensor, offset: int, like: Tensor) -> Tensor:
-    strides = torch.empty_like(like, device="meta").stride()
-    return bucket.as_strided(like.shape, strides, offset)
-
-
-def _copy(view: Tensor, tensor: Tensor | None, scale: float) -> None:
-    if tensor is None:
-        view.zero_()
-    elif scale == 1.0:
-        view.copy_(tensor)
-    else:
-        torch.mul(tensor, scale, out=view)

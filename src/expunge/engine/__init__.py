@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # for other packages of expunge
         sidecar_of,
     )
     from expunge.engine._callbacks import StepReporter
-    from expunge.engine._checkpoint import describe, load_checkpoint, model_digest, save_checkpoint
+    from expunge.engine._checkpoint import load_checkpoint, save_checkpoint, stable_repr
     from expunge.engine._device import (
         channels_last,
         device_of,
@@ -40,13 +40,7 @@ if TYPE_CHECKING:  # for other packages of expunge
     )
     from expunge.engine._execution import EXECUTION_OPTIONS
     from expunge.engine._history import StepRecorder
-    from expunge.engine._losses import (
-        diverged,
-        process_weights,
-        weigh,
-        weigh_micro_batches,
-        weigh_reduced,
-    )
+    from expunge.engine._losses import diverged, weigh
     from expunge.engine._model_from_config import (
         as_numbers,
         build_from_config,
@@ -68,7 +62,8 @@ if TYPE_CHECKING:  # for other packages of expunge
         predict,
     )
     from expunge.engine._procedure import PLAIN_OPTIONS
-    from expunge.engine._run_parts import copy_model
+    from expunge.engine._recipe import check_recipe
+    from expunge.engine._run_parts import copy_model, one_pass
     from expunge.engine._split_reader import RunSplits
     from expunge.engine._token_scores import BATCH, TokenScores, score_tokens
     from expunge.engine._weights import (

@@ -6,7 +6,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 import torch
@@ -15,8 +15,9 @@ from torch import nn
 from expunge import _tensors as tensors
 from expunge._environment import versions
 from expunge._errors import DataError, InvalidInput
-from expunge._files import TORCH_SUFFIXES, atomic, read_text, write_text
+from expunge._files import TORCH_SUFFIXES, atomic, write_text
 from expunge._specs import join_spec
+from expunge._strict_json import as_model, read_json
 from expunge.data import Division, Splits, absolute_spec, load, no_downloads
 from expunge.engine._model_from_config import (
     build_from_config,
@@ -24,7 +25,7 @@ from expunge.engine._model_from_config import (
     fit_weights,
     sizes_for,
 )
-from expunge.engine._recipe import Recipe
+from expunge.engine._recipe import check_recipe
 from expunge.engine._weights import (
     State,
     code_of_data,
@@ -41,46 +42,34 @@ class _Card(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
-class _CardPart(_Card):
-    """Fields in ``omitted`` are written only if they are not the default."""
-
-    omitted: ClassVar[tuple[str, ...]] = ()
-
-    @pydantic.model_serializer(mode="wrap")
-    def _omit(self, serialize: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = serialize(self)
-        defaults = {name: type(self).model_fields[name].default for name in self.omitted}
-        return {k: v for k, v in values.items() if k not in defaults or v != defaults[k]}
-
-
-class ModelCard(_CardPart):
+class ModelCard(_Card):
     """How to build the model: the arguments of :func:`expunge.build_model`, its options apart."""
-
-    omitted = ("options",)
 
     name: str
     num_classes: int
     in_channels: int
     width: float = 1.0
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = pydantic.Field(default={}, exclude_if=lambda given: not given)
 
 
-class DataCard(_CardPart):
+class DataCard(_Card):
     """Which data it was trained on; ``fingerprint`` is a hash of the training part.
 
     ``encoding`` describes how a table was turned into tensors, without any of its values.
     ``val_from`` is the split that val is taken out of, where the data have none.
     """
 
-    omitted = ("encoding", "val_from")
-
     spec: str
     seed: int = 0
     val_fraction: float = 0.1
     limit: int | None = None
     fingerprint: str = ""
-    encoding: list[dict[str, Any]] | None = None
-    val_from: Literal["train", "test"] = "train"
+    encoding: list[dict[str, Any]] | None = pydantic.Field(
+        default=None, exclude_if=lambda rules: rules is None
+    )
+    val_from: Literal["train", "test"] = pydantic.Field(
+        default="train", exclude_if=lambda split: split == "train"
+    )
 
 
 class Card(_Card):
@@ -94,21 +83,10 @@ class Card(_Card):
     scenario_seed: int | None = None
     forgotten: str | None = None
     """Fingerprint of the images that the scenario chose; an ids file may have changed since."""
-    recipe: dict[str, Any] = {}
+    recipe: Annotated[dict[str, Any], pydantic.AfterValidator(check_recipe)] = {}
     procedure: dict[str, Any] | None = None
     epochs: list[dict[str, float]] = []
-    seconds: float = 0.0
-    """In files of earlier versions. Times are in a file beside it: equal runs give equal files."""
     versions: dict[str, str] = {}
-
-    @pydantic.field_validator("recipe")
-    @classmethod
-    def _makes_a_recipe(cls, values: dict[str, Any]) -> dict[str, Any]:
-        try:
-            Recipe(**values)
-        except TypeError as error:
-            raise ValueError(f"{error}") from error
-        return values
 
 
 @dataclass(frozen=True)
@@ -125,7 +103,7 @@ def save_artifact(path: str | Path, model: nn.Module, card: Card) -> None:
     path = Path(path)
     epochs = [{k: v for k, v in row.items() if "seconds" not in k} for row in card.epochs]
     stamped = card.model_copy(update={"versions": versions(), "epochs": epochs})
-    notes = stamped.model_dump(mode="json", exclude={"seconds"})
+    notes = stamped.model_dump(mode="json")
     if path.suffix.lower() not in TORCH_SUFFIXES:
         tensors.save(path, model.state_dict(), notes)
         return
@@ -186,30 +164,16 @@ def read_weights(path: Path) -> tuple[State, Card | None]:
     """Weights by name, and their card: in the file, or beside it."""
     state, notes = read_state(path)
     if "stage" not in notes:
-        beside = sidecar_of(path)
-        return state, _read_card(beside, _read_json(beside)) if beside.is_file() else None
-    return state, _read_card(path, notes)
+        path = sidecar_of(path)
+        if not path.is_file():
+            return state, None
+        notes = read_json(path)
+    return state, as_model(notes, Card, f"The card of {path} is damaged")
 
 
 def sidecar_of(path: Path) -> Path:
     """Where the card of weights is that have none inside."""
     return path.with_name(f"{path.stem}.card.json")
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(read_text(path, "UTF-8 JSON"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not valid JSON: {error}.") from error
-
-
-def _read_card(path: Path, notes: Any) -> Card:
-    try:
-        return Card.model_validate(notes)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise DataError(f"The card of {path} is damaged: {where}: {first['msg']}.") from error
 
 
 def _card_of_foreign(path: Path, model: str | None, data: str | None, stage: ModelStage) -> Card:
@@ -242,13 +206,8 @@ def describe_data(card: DataCard, splits: Splits) -> DataCard:
 
 def load_data(card: DataCard, override: str | None = None) -> Splits:
     """Load data as a card describes them, from ``override`` if they have moved."""
-    return load(
-        override or card.spec,
-        seed=card.seed,
-        val_fraction=card.val_fraction,
-        limit=card.limit,
-        val_from=card.val_from,
-    )
+    choices = {"seed", "val_fraction", "limit", "val_from"}
+    return load(override or card.spec, **{name: getattr(card, name) for name in choices})
 
 
 def load_card_data(card: Card, override: str | None = None) -> Splits:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
@@ -45,16 +44,16 @@ def load_checkpoint(path: Path, fingerprint: dict[str, Any]) -> dict[str, Any]:
 def run_identity(run: Run) -> dict[str, Any]:
     """What a checkpoint belongs to: not for how long to run, nor where."""
     chosen = run.procedure.lasting_choices() | run.execution.lasting_choices()
-    return {name: plain_value(value) for name, value in chosen.items()} | {
-        "loss": describe(run.problem.loss_function),
-        "augment": describe(run.augment),
+    return {name: stable_repr(value) for name, value in chosen.items()} | {
+        "loss": stable_repr(run.problem.loss_function),
+        "augment": stable_repr(run.augment),
         "seed": run.execution.seed,
         "forget": None if run.forget is None else run.forget.fingerprint(),
         "retain": run.retain.fingerprint(),
-        "optimizer": describe(run.optimizer),
-        "recipe": describe(run.recipe),
-        "model": model_digest(run.model),
-        **({"processes": run.group.size} if run.group else {}),
+        "optimizer": stable_repr(run.optimizer),
+        "recipe": stable_repr(run.recipe),
+        "model": tensors.state_digest(run.model.state_dict()),
+        "processes": run.group.size,
     }
 
 
@@ -143,22 +142,7 @@ def _match_memory_format(optimizer: torch.optim.Optimizer) -> None:
                 state[name] = torch.empty_like(p, dtype=value.dtype).copy_(value)
 
 
-def describe(part: object) -> str:
-    """The ``repr`` of a part or the name of a function; the same in every process."""
-    text = getattr(part, "__qualname__", None) or repr(part)
+def stable_repr(value: object) -> str:
+    """The ``repr`` of a value or the name of a function; the same in every process."""
+    text = getattr(value, "__qualname__", None) or repr(value)
     return re.sub(r" at 0x[0-9a-f]+", "", text)
-
-
-def plain_value(value: Any) -> Any:
-    """Numbers and strings unchanged; parts as text."""
-    return value if isinstance(value, (bool, int, float, str)) else describe(value)
-
-
-def model_digest(model: nn.Module) -> str:
-    """A hash of all weights and buffers."""
-    state = hashlib.sha256()
-    for name, tensor in model.state_dict().items():
-        state.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)}".encode())
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        state.update(flat.view(torch.uint8).numpy().data)
-    return state.hexdigest()

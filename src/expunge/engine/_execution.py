@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,20 +50,15 @@ class Execution:
 
     seed: int = 0
     device: str | torch.device = "auto"
-    precision: torch.dtype | str = field(
-        default="fp32",
-        metadata=option(
-            Precision,
-            "What the model computes in; weights and gradients stay fp32. bf16 halves the "
-            "activations.",
-        ),
+    precision: torch.dtype | str = option(
+        "fp32",
+        Precision,
+        "What the model computes in; weights and gradients stay fp32. bf16 halves the activations.",
     )
-    micro_batches: int = field(
-        default=1,
-        metadata=option(
-            Count,
-            "Take each batch in this many parts: less memory, the same step but for BatchNorm.",
-        ),
+    micro_batches: int = option(
+        1,
+        Count,
+        "Take each batch in this many parts: less memory, the same step but for BatchNorm.",
     )
     compile: bool | Literal["auto"] = "auto"
     group: Any | Literal["auto"] | None = "auto"
@@ -82,7 +77,8 @@ class Execution:
         for each in EXECUTION_OPTIONS:
             value = getattr(self, each.name)
             each.check(names.get(value, value) if isinstance(value, torch.dtype) else value)
-        object.__setattr__(self, "precision", as_dtype(self.precision))
+        if isinstance(self.precision, str):
+            object.__setattr__(self, "precision", getattr(torch, DTYPES[self.precision]))
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any], **others: Any) -> Execution:
@@ -93,21 +89,7 @@ class Execution:
 
     def lasting_choices(self) -> dict[str, Any]:
         """The options that change the bits of a run, so that its checkpoint is bound to them."""
-        plain = Execution()
-        return {
-            item.name: str(getattr(self, item.name))
-            for item in fields(self)
-            if item.name in ("precision", "micro_batches")
-            and getattr(self, item.name) != getattr(plain, item.name)
-        }
-
-
-def as_dtype(name: torch.dtype | str) -> torch.dtype:
-    """A type of torch, by its name here."""
-    import torch
-
-    dtype: torch.dtype = getattr(torch, DTYPES[name]) if isinstance(name, str) else name
-    return dtype
+        return {"precision": str(self.precision), "micro_batches": self.micro_batches}
 
 
 EXECUTION_OPTIONS: tuple[Option, ...] = options_of(Execution)

@@ -134,6 +134,11 @@ class Stopwatch:
         self.seconds = self.processor_seconds = 0.0
         self._since: tuple[float, float] | None = None
 
+    @property
+    def both(self) -> tuple[float, float]:
+        """Wall-clock and processor seconds."""
+        return self.seconds, self.processor_seconds
+
     def start(self) -> None:
         """Start counting."""
         self._since = time.perf_counter(), time.process_time()

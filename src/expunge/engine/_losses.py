@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -12,51 +11,39 @@ from torch import Tensor, nn
 from expunge._errors import Diverged, InvalidInput
 from expunge.data import Batch
 from expunge.distributed import Group, share_weight
-from expunge.methods import Method, Problem, is_token_labels
+from expunge.methods import Method, is_token_labels
 from expunge.update import SampleMoments, Term, Update
 
+if TYPE_CHECKING:
+    from expunge.engine._run import Run
 
-@dataclass(frozen=True)
-class StepLosses:
-    """Computes the terms of the objective and of the constraint from two batches."""
 
-    method: Method
-    problem: Problem
-    update: Update
-    group: Group
-    micro_batches: int
-    parts: int
-    """What :func:`parts_of` says."""
-
-    def __call__(self, name: str, forget: Batch | None, retain: Batch) -> Iterator[Tensor | Term]:
-        """The terms of ``objective`` or ``constraint``, each computed when it is requested."""
-        loss = getattr(self.method, name)
-        if self.parts == self.group.size == 1:  # the batch as it is
-            yield loss(self.problem, forget, retain)
-            return
-        # As many parts of either batch, so that no example of the larger one is left out.
-        processes = self.group.size
-        count = min(
-            self.parts,
-            *(_smallest_share(b, processes) for b in (forget, retain) if b is not None),
+def terms_of(run: Run, name: str, forget: Batch | None, retain: Batch) -> Iterator[Tensor | Term]:
+    """The terms of ``objective`` or ``constraint``, each computed when it is requested."""
+    loss, group = getattr(run.method, name), run.group
+    if run.parts == group.size == 1:  # the batch as it is
+        yield loss(run.problem, forget, retain)
+        return
+    # As many parts of either batch, so that no example of the larger one is left out.
+    batches = [batch for batch in (forget, retain) if batch is not None]
+    count = min(
+        run.parts,
+        *(len(b.targets) if b.share is None else b.share.total // group.size for b in batches),
+    )
+    sampled = isinstance(run.update.addon.statistics, SampleMoments)
+    if sampled and run.method.constrained and count * group.size < 2:
+        raise InvalidInput(
+            "The moments `sample` need batches of at least 2 examples. (got one of 1; choose "
+            "another batch size, or the moments `adam`)"
         )
-        sampled = isinstance(self.update.addon.statistics, SampleMoments)
-        if sampled and self.method.constrained and count * processes < 2:
-            raise InvalidInput(
-                "The moments `sample` need batches of at least 2 examples. (got one of 1; choose "
-                "another batch size, or the moments `adam`)"
-            )
-        forgotten = [None] * count if forget is None else forget.parts(count)
-        retained = retain.parts(count)
-        pairs = zip(forgotten, retained, strict=True)
-        terms: Iterator[Tensor | Term] = (loss(self.problem, f, r) for f, r in pairs)
-        weights = process_weights(self.group, self.method, name, [forget], [retain])
-        if self.micro_batches > 1:
-            terms = weigh_micro_batches(terms, self.method, name, forgotten, retained)
-        elif sampled:
-            weights = EQUAL_WEIGHTS  # its parts have equal weights, whatever their sizes
-        for term in terms:
-            yield weigh(term, weights)
+    forgotten = [None] * count if forget is None else forget.parts(count)
+    retained = retain.parts(count)
+    # Each part, weighted to count as the batch of all processes; those of `sample` count alike.
+    terms: Iterator[Tensor | Term]
+    terms = (loss(run.problem, f, r) for f, r in zip(forgotten, retained, strict=True))
+    if not sampled or run.execution.micro_batches > 1:
+        terms = weigh(terms, group, run.method, name, forgotten, retained)
+    yield from terms
 
 
 def parts_of(update: Update, micro_batches: int, processes: int = 1) -> int:
@@ -66,44 +53,32 @@ def parts_of(update: Update, micro_batches: int, processes: int = 1) -> int:
     return max(-(-needed // processes), micro_batches)
 
 
-def _smallest_share(batch: Batch, processes: int) -> int:
-    """The number of examples of a batch in the smallest share of a process."""
-    return len(batch.targets) if batch.share is None else batch.share.total // processes
-
-
-class LossWeights(NamedTuple):
-    """N·nᵣ/n of the batch that a loss is a mean over, and of the forget batch."""
-
-    loss: float
-    saliency: float
-
-
-EQUAL_WEIGHTS = LossWeights(1.0, 1.0)
-"""All processes have as many examples."""
 Batches = Sequence[Batch | None]
 
 
-def process_weights(
+def _process_weights(
     group: Group, method: Method, name: str, forget: Batches, retain: Batches
-) -> LossWeights:
-    """The weights of this process's ``objective`` or ``constraint``, and of its saliency.
+) -> tuple[float, float]:
+    """N·nᵣ/n of the batch that ``objective`` or ``constraint`` is a mean over, and its saliency.
 
     Where a loss is a mean over something other than examples, such as labelled tokens
     (``Method.size``), or shares are not known, the processes exchange how many they have.
     """
     if not group:
-        return EQUAL_WEIGHTS
+        return 1.0, 1.0
     counted = [batch for batch in _counted(method, name, forget, retain) if batch is not None]
     ranked = [batch for batch in forget if batch is not None]
     shares = [batch.share for batch in (*counted, *ranked)]
     by_examples = type(method).size is Method.size and not is_token_labels(counted[0].targets)
     if by_examples and None not in shares:
-        sums = (sum(share_weight(b.share, group.size) for b in part) for part in (counted, ranked))
-        return LossWeights(*sums)
+        of_loss, of_saliency = (
+            sum(share_weight(b.share, group.size) for b in part) for part in (counted, ranked)
+        )
+        return of_loss, of_saliency
     sizes = [sum(each) for each in _sizes(method, name, forget, retain)]
     here = torch.tensor(sizes, dtype=torch.float64, device=group.device)
-    parts = (group.size * here / group.sum(here.clone())).tolist()
-    return LossWeights(*(1.0 if part != part else part for part in parts))  # 0/0: none at all
+    parts = (group.size * here / group.sum(here.clone())).nan_to_num(1.0)  # 0/0: none at all
+    return float(parts[0]), float(parts[1])
 
 
 def _counted(method: Method, name: str, forget: Batches, retain: Batches) -> Batches:
@@ -120,61 +95,39 @@ def _sizes(method: Method, name: str, forget: Batches, retain: Batches) -> list[
     ]
 
 
-def weigh(loss: Tensor | Term, weights: LossWeights) -> Tensor | Term:
-    """The loss times its weight, before anything is differentiated."""
-    if weights == EQUAL_WEIGHTS:
-        return loss
-    term = loss if isinstance(loss, Term) else Term(loss)
-    return term._replace(
-        loss=term.loss * weights.loss,
-        saliency=None if term.saliency is None else term.saliency * weights.saliency,
-        weight=term.weight * weights.loss,
-    )
-
-
-def weigh_micro_batches(
-    terms: Iterator[Tensor | Term], method: Method, name: str, forget: Batches, retain: Batches
-) -> Iterator[Tensor | Term]:
-    """``terms``, one per micro-batch, each with its weight K·nₖ/n, which is 1 on average."""
-    weights, saliency_weights = map(_shares, _sizes(method, name, forget, retain))
-    for term, weight, saliency_weight in zip(terms, weights, saliency_weights, strict=True):
-        full = term if isinstance(term, Term) else Term(term)
-        yield full._replace(weight=weight, saliency_weight=saliency_weight)
-
-
-def _shares(sizes: Sequence[float]) -> list[float]:
-    """Each size over their mean."""
-    total = sum(sizes)
-    return [len(sizes) * size / total if total else 1.0 for size in sizes]
-
-
-def weigh_reduced(
+def weigh(
     terms: Iterator[Tensor | Term],
     group: Group,
     method: Method,
     name: str,
     forget: Batches,
     retain: Batches,
+    *,
+    reduced: bool = False,
 ) -> Iterator[Term]:
-    """Terms, one per micro-batch, whose gradients FSDP averages over the processes one by one.
+    """Terms, one per micro-batch, weighted to count as the loss over all of them.
 
-    What weighs a gradient after that has to be the same everywhere. So each loss is multiplied by
-    the process's share of its micro-batch, and the micro-batches count by their sizes in all
-    processes together.
+    Each is multiplied by the weight of the process, before it is differentiated, and has its weight
+    K·nₖ/n among the K micro-batches. Where FSDP averages the gradient of every micro-batch over the
+    processes (``reduced``), what weighs it after that has to be the same everywhere: so a term is
+    multiplied by the process's share of its micro-batch, and the micro-batches count by their sizes
+    in all processes together.
     """
     sizes = _sizes(method, name, forget, retain)
-    here = torch.tensor(sizes, dtype=torch.float64, device=group.device)
-    total = group.sum(here.clone()).clamp(min=1.0)
-    factors = (group.size * here / total).tolist()
-    weights = (len(forget) * total / total.sum(dim=1, keepdim=True)).tolist()
+    if reduced:
+        here = torch.tensor(sizes, dtype=torch.float64, device=group.device)
+        total = group.sum(here.clone()).clamp(min=1.0)
+        factors = (group.size * here / total).tolist()
+        weights = (len(forget) * total / total.sum(dim=1, keepdim=True)).tolist()
+    else:
+        process = _process_weights(group, method, name, forget, retain)
+        factors = [[factor] * len(retain) for factor in process]
+        shares = [[len(part) * n / sum(part) if any(part) else 1.0 for n in part] for part in sizes]
+        weights = [[process[0] * share for share in shares[0]], shares[1]]
     for k, term in enumerate(terms):
         full = term if isinstance(term, Term) else Term(term)
-        yield Term(
-            full.loss * factors[0][k],
-            None if full.saliency is None else full.saliency * factors[1][k],
-            weights[0][k],
-            weights[1][k],
-        )
+        saliency = None if full.saliency is None else full.saliency * factors[1][k]
+        yield Term(full.loss * factors[0][k], saliency, weights[0][k], weights[1][k])
 
 
 def diverged(where: str) -> Diverged:

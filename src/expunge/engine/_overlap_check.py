@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from typing import Any, cast
 
 import torch
@@ -41,11 +41,10 @@ def check_disjoint(forget: Data, other: Data, name: str = "retain") -> None:
     if first is None or second is None:
         return
     if first is second:
-        raise InvalidInput(
-            f"Forget and {name} should not overlap: {WHY[name]}. (got one dataset for both)"
-        )
+        raise _overlap(name, "got one dataset for both")
     shared = sorted(_members(first) & _members(second), key=lambda member: member[1])
-    _refuse(name, "shared ids", [str(index) for _, index in shared])
+    if shared:
+        raise _overlap(name, f"{len(shared)} shared ids, such as ", [k for _, k in shared])
     _check_rows(first, second, name)
 
 
@@ -79,17 +78,15 @@ def _check_rows(forget: Dataset[Any], other: Dataset[Any], name: str) -> None:
         return
     rows, others = (row_hashes(*part) for part in (first, second))
     known = set(others)
-    copies = [str(index) for index, row in enumerate(rows) if row in known]
-    if 2 * len(copies) >= len(rows):
-        _refuse(name, f"of {len(rows)} forget examples are in {name} too, at positions", copies)
+    copies = [index for index, row in enumerate(rows) if row in known]
+    if copies and 2 * len(copies) >= len(rows):
+        count = f"{len(copies)} of {len(rows)} forget examples"
+        raise _overlap(name, f"{count} are in {name} too, at positions, such as ", copies)
 
 
-def _refuse(name: str, what: str, shared: list[str]) -> None:
-    if shared:
-        raise InvalidInput(
-            f"Forget and {name} should not overlap: {WHY[name]}. "
-            f"({len(shared)} {what}, such as {', '.join(shared[:5])})"
-        )
+def _overlap(name: str, found: str, shared: Sequence[int] = ()) -> InvalidInput:
+    some = ", ".join(map(str, shared[:5]))
+    return InvalidInput(f"Forget and {name} should not overlap: {WHY[name]}. ({found}{some})")
 
 
 def _examples(data: Data) -> Dataset[Any] | None:

@@ -18,7 +18,7 @@ from expunge.data import Data, as_arrays, as_batch, check_sized, read_items
 from expunge.distributed import Group, inference_group, interleave
 from expunge.engine._device import ChannelsLastCalls, device_of
 from expunge.engine._run_parts import check_weights
-from expunge.models import eval_mode
+from expunge.methods import eval_mode
 
 
 class Predictions(NamedTuple):

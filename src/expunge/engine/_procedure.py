@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
@@ -14,10 +14,8 @@ from expunge._options import (
     Option,
     RetainOrder,
     Schedule,
-    is_implied,
     option,
     options_of,
-    stored_as,
 )
 from expunge._registry import Registry
 from expunge.engine._recipe import shared_settings
@@ -55,57 +53,37 @@ class Procedure:
     RandomLabel(num_classes=None)
     """
 
-    method: Method | str = field(
-        default="random-label",
-        metadata=option(str, "SRL, NGPlus, SCRUB, FT: `expunge list methods`.", flag="-m"),
+    method: Method | str = option(
+        "random-label", str, "SRL, NGPlus, SCRUB, FT: `expunge list methods`.", flag="-m"
     )
-    addon: Addon | str = field(
-        default="focus",
-        metadata=option(str, "none, SalUn, AND, PROB, BER, FOCUS, OPT.", flag="-a"),
+    addon: Addon | str = option("focus", str, "none, SalUn, AND, PROB, BER, FOCUS, OPT.", flag="-a")
+    aggregate: Aggregate | str | Any = option(
+        "linear", str, "linear, min-abs, SAGO, GRU, PDU, or torchjd:NAME."
     )
-    aggregate: Aggregate | str | Any = field(
-        default="linear", metadata=option(str, "linear, min-abs, SAGO, GRU, PDU, or torchjd:NAME.")
+    epochs: int = option(10, Count, "Passes over the forget set.", resumable=True)
+    batch_size: int = option(256, Count, "Examples of either set per step.", resumable=True)
+    lr: float = option(1e-4, Positive, "Learning rate of Adam.", resumable=True)
+    batchnorm: BatchNormPolicy = option(
+        "published", BatchNormPolicy, "Which batches move running statistics."
     )
-    epochs: int = field(
-        default=10,
-        metadata=option(Count, "Passes over the forget set.", resumable=True),
+    schedule: Schedule = option(
+        "constant", Schedule, "How the learning rate changes over the run.", later=True
     )
-    batch_size: int = field(
-        default=256,
-        metadata=option(Count, "Examples of either set per step.", resumable=True),
+    augment_splits: AugmentSplits = option(
+        "both",
+        AugmentSplits,
+        "Which batches are augmented, if any are.",
+        later=True,
+        stored="augmented",
     )
-    lr: float = field(
-        default=1e-4, metadata=option(Positive, "Learning rate of Adam.", resumable=True)
+    retain_order: RetainOrder = option(
+        "continued",
+        RetainOrder,
+        "released: retain is reshuffled per epoch, and augmentation ends with the first.",
+        later=True,
+        stored="batches",
     )
-    batchnorm: BatchNormPolicy = field(
-        default="published",
-        metadata=option(BatchNormPolicy, "Which batches move running statistics."),
-    )
-    schedule: Schedule = field(
-        default="constant",
-        metadata=option(Schedule, "How the learning rate changes over the run.", later=True),
-    )
-    augment_splits: AugmentSplits = field(
-        default="both",
-        metadata=option(
-            AugmentSplits,
-            "Which batches are augmented, if any are.",
-            later=True,
-            stored="augmented",
-        ),
-    )
-    retain_order: RetainOrder = field(
-        default="continued",
-        metadata=option(
-            RetainOrder,
-            "released: retain is reshuffled per epoch, and augmentation ends with the first.",
-            later=True,
-            stored="batches",
-        ),
-    )
-    strict: bool = field(
-        default=False, metadata=option(bool, "Weights outside the mask do not move at all.")
-    )
+    strict: bool = option(False, bool, "Weights outside the mask do not move at all.")
 
     def __post_init__(self) -> None:
         from expunge.update import as_aggregate
@@ -121,11 +99,6 @@ class Procedure:
         if not isinstance(method, Method):
             raise InvalidInput(f"`method` should be a name or a method. (got {self.method!r})")
         object.__setattr__(self, "method", method)
-
-    @property
-    def preferred_lr(self) -> float | None:
-        """The rate that the method prefers; None if it has no preference."""
-        return _preferred_options(self.method).get("lr")
 
     @classmethod
     def preferred(cls, recipe: Recipe | None = None, **given: Any) -> Procedure:
@@ -177,13 +150,9 @@ class Procedure:
         return cls.preferred(recipe, **given)
 
     def lasting_choices(self) -> dict[str, Any]:
-        """The options that a checkpoint of the run is bound to; later ones only where chosen."""
-        return {
-            stored_as(item): value
-            for item in fields(self)
-            if not item.metadata["resumable"]
-            and not is_implied(item, value := getattr(self, item.name))
-        }
+        """The options that a checkpoint of the run is bound to."""
+        bound = [item.name for item in fields(self) if not item.metadata["resumable"]]
+        return {name: getattr(self, name) for name in bound}
 
     @property
     def label(self) -> str:
@@ -202,13 +171,7 @@ PART_OPTIONS: dict[str, tuple[Option, ...]] = {
             "adam, published or sample, for PROB, BER and FOCUS.",
             example="published",
         ),
-        Option(
-            "p",
-            Fraction,
-            None,
-            "Level of certainty of PROB, in (0, 1).",
-            example=0.3,
-        ),
+        Option("p", Fraction, None, "Level of certainty of PROB, in (0, 1).", example=0.3),
     ),
     "aggregate": (
         Option("alpha", Positive, None, "Weight of the objective (linear).", example=0.05),

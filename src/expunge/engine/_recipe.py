@@ -77,6 +77,15 @@ schedule='one-cycle', algorithm='sgd', plain_epochs=0)
         )
 
 
+def check_recipe(values: dict[str, Any]) -> dict[str, Any]:
+    """The values, if they make a recipe; a ValueError if they do not."""
+    try:
+        Recipe(**values)
+    except TypeError as error:
+        raise ValueError(f"{error}") from error
+    return values
+
+
 def shared_settings(chosen: Recipe | Procedure) -> dict[str, Any]:
     """Epochs, batch size and rate, which a recipe and a procedure both have."""
     return {name: getattr(chosen, name) for name in ("epochs", "batch_size", "lr")}

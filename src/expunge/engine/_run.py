@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from expunge import _tensors as tensors
 from expunge._errors import Diverged, InvalidInput
 from expunge._kinds import check_kind
 from expunge._repr import ReadableRepr, ReprParts
@@ -20,15 +21,14 @@ from expunge.engine._callbacks import Callback
 from expunge.engine._checkpoint import (
     find_run,
     load_run_state,
-    model_digest,
-    plain_value,
     run_identity,
     save_run,
+    stable_repr,
 )
 from expunge.engine._device import device_of, fast_layout, pick_device
-from expunge.engine._execution import Execution, as_dtype
+from expunge.engine._execution import Execution
 from expunge.engine._history import History, Row, StepRecorder, Stopwatch
-from expunge.engine._losses import DivergenceGuard, StepLosses, diverged, parts_of
+from expunge.engine._losses import DivergenceGuard, diverged, parts_of, terms_of
 from expunge.engine._predict import PredictionCache
 from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressDisplay
@@ -43,8 +43,7 @@ from expunge.engine._run_parts import (
     one_pass,
 )
 from expunge.engine._split_reader import RunSplits
-from expunge.methods import Loss, Method, Problem
-from expunge.models import kept_modes
+from expunge.methods import Loss, Method, Problem, kept_modes
 from expunge.update import Update
 
 FEW_STEPS = 10
@@ -93,6 +92,7 @@ class Run:
         augment: Augment | None,
     ) -> None:
         assert isinstance(procedure.method, Method)
+        assert isinstance(execution.precision, torch.dtype)
         self.procedure, self.execution = procedure, execution
         self.method: Method = procedure.method
         self.group = as_group(execution.group)
@@ -110,8 +110,8 @@ class Run:
             compile=execution.compile,
             checks_losses=False,  # the guard does, and keeps the last good weights
         )
-        parts = parts_of(self.update, execution.micro_batches, self.group.size)
-        division = BatchDivision(self.group.rank, self.group.size, parts)
+        self.parts = parts_of(self.update, execution.micro_batches, self.group.size)
+        division = BatchDivision(self.group.rank, self.group.size, self.parts)
 
         # The model and the batches, on the device of the run.
         self._home, self.device = device_of(model), pick_device(execution.device, model)
@@ -148,15 +148,12 @@ class Run:
             pairs=None if self.forget is None else partial(one_pass, self.forget, self.retain),
             retained=partial(self.retain.walk, 0, 0),
             group=self.group,
-            precision=as_dtype(execution.precision),
+            precision=execution.precision,
             splits=splits,
             keeps_initial=self.method.needs_initial,
         )
         if not self.problem.parameters:
             raise InvalidInput(NOTHING_MOVES)
-        self._terms = StepLosses(
-            self.method, self.problem, self.update, self.group, execution.micro_batches, parts
-        )
 
         # Optimizer, schedule, callbacks.
         self._params = self.method.parameters_to_update(self.problem)
@@ -177,7 +174,9 @@ class Run:
         # Where the run is.
         self.step = 0
         self.history = History()
-        self.watch, self._method_watch = Stopwatch(), Stopwatch()
+        self.watch = Stopwatch()
+        self.method_watch = Stopwatch()
+        """What the method took of that before epochs, since the last resume."""
         self.recorder = StepRecorder(self.update, constrained=self.method.constrained)
         self._saved = 0
         self._stopped = False
@@ -189,7 +188,7 @@ class Run:
         if not self.group:
             return
         self.group.check_agreement(
-            {name: plain_value(value) for name, value in vars(self.procedure).items()}
+            {name: stable_repr(value) for name, value in vars(self.procedure).items()}
             | run_identity(self)
             | {"steps": self.steps_per_epoch, "checkpoint": self._checkpoint is not None}
             | {"checkpoint_every": self.execution.checkpoint_every}
@@ -217,16 +216,6 @@ class Run:
     def epoch(self) -> int:
         """Epochs completed."""
         return self.step // self.steps_per_epoch
-
-    @property
-    def seconds(self) -> tuple[float, float]:
-        """Wall and processor seconds of the run so far, without callbacks and checkpoints."""
-        return self.watch.seconds, self.watch.processor_seconds
-
-    @property
-    def method_seconds(self) -> tuple[float, float]:
-        """The part of ``seconds`` that the method took before epochs, since the last resume."""
-        return self._method_watch.seconds, self._method_watch.processor_seconds
 
     @property
     def losses(self) -> tuple[float, float | None]:
@@ -267,7 +256,7 @@ class Run:
         self.model.train()
         self.watch.start()
         if not resumed:
-            with self._method_watch.running():
+            with self.method_watch.running():
                 self.method.prepare(self.problem)
             self.model.train()
         self._guard = DivergenceGuard(self.model, self.device)
@@ -277,7 +266,7 @@ class Run:
             while self.step < self.total_steps and not self._is_stopped():
                 if self.step % self.steps_per_epoch == 0:
                     self._order_batches()
-                    with self._method_watch.running():
+                    with self.method_watch.running():
                         self.method.begin_epoch(self.problem, self.epoch + 1, self.epochs)
                 if not self._take_step():
                     continue
@@ -293,7 +282,7 @@ class Run:
                 self._save()
             if self.group:
                 self.group.copy_from_first(list(self.model.buffers()))
-                check_same_bits(self.group, model_digest(self.model))
+                check_same_bits(self.group, tensors.state_digest(self.model.state_dict()))
         except Diverged:  # resumed, the run would diverge again
             if self._checkpoint is not None and self.group.is_first:
                 self._checkpoint.unlink(missing_ok=True)
@@ -321,8 +310,8 @@ class Run:
         constrained = self.method.constrained
         self.optimizer.zero_grad(set_to_none=True)
         self.update.backward(
-            objective=self._terms("objective", forget, retain),
-            constraint=self._terms("constraint", forget, retain) if constrained else None,
+            objective=terms_of(self, "objective", forget, retain),
+            constraint=terms_of(self, "constraint", forget, retain) if constrained else None,
             params=self._params,
         )
         assert self.update.losses is not None
@@ -365,7 +354,7 @@ class Run:
         self.watch.stop()
         self.group.copy_from_first(list(self.model.buffers()))
         row: Row = {"epoch": self.epoch, "steps": self.steps_per_epoch}
-        seconds, processor = self.group.largest(*self.seconds)
+        seconds, processor = self.group.largest(*self.watch.both)
         row |= {"seconds": seconds, "processor_seconds": processor}
         self.recorder.end_epoch(self.history, row, self.method.recorded(self.problem))
         self.watch.start()

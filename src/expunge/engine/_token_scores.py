@@ -13,8 +13,7 @@ from torch.nn import functional as F
 from expunge._errors import InvalidInput
 from expunge.data.text import IGNORED, TextSet, row_lengths
 from expunge.engine._run_parts import check_weights
-from expunge.methods import apply
-from expunge.models import eval_mode
+from expunge.methods import apply, eval_mode
 
 BATCH = 64
 """Rows per batch."""
@@ -91,7 +90,11 @@ def score_tokens(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
             tokens = data.tokens[chosen, :length].to(device)
             wanted = data.labels[chosen, 1:length].to(device)
             logits = apply(model, tokens)
-            _check_shape(logits, tokens)
+            if logits.ndim != 3 or logits.shape[:2] != tokens.shape:
+                raise InvalidInput(
+                    "A causal language model should map tokens [B, T] to logits [B, T, V]. "
+                    f"(got {list(logits.shape)} for tokens {list(tokens.shape)})"
+                )
             found = _score_batch(logits[:, :-1], wanted)
             for name, values in found.items():
                 getattr(scores, name)[chosen, 1:length] = values.cpu()
@@ -133,11 +136,3 @@ def _empty_like(data: TextSet | TokenRows) -> TokenScores:
     zeros = torch.zeros(data.labels.shape, dtype=torch.float64)
     whole = torch.zeros(data.labels.shape, dtype=torch.int64)
     return TokenScores(data.labels, zeros, whole, zeros.clone(), zeros.clone())
-
-
-def _check_shape(logits: Tensor, tokens: Tensor) -> None:
-    if logits.ndim != 3 or logits.shape[:2] != tokens.shape:
-        raise InvalidInput(
-            "A causal language model should map tokens [B, T] to logits [B, T, V]. "
-            f"(got {list(logits.shape)} for tokens {list(tokens.shape)})"
-        )

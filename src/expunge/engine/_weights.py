@@ -102,9 +102,12 @@ def _not_only_tensors(path: Path) -> InvalidInput:
 def _find_state(path: Path, content: Any) -> State:
     key, state = _unwrap(content)
     if state is None:
+        got = type(content).__name__
+        if isinstance(content, dict):
+            got += f" of {', '.join(repr(str(key)) for key in list(content)[:5]) or 'nothing'}"
         raise InvalidInput(
             f"{path} should hold a state dict, by itself or under one of {', '.join(STATE_KEYS)}. "
-            f"(got {_described(content)}) Save it with torch.save(model.state_dict(), FILE)."
+            f"(got a {got}) Save it with torch.save(model.state_dict(), FILE)."
         )
     for other, value in content.items():
         copy = _unwrap(value)[1]
@@ -124,12 +127,6 @@ def _unwrap(content: Any, levels: int = 3) -> tuple[str | None, State | None]:
         return None, content
     found = ((key, _unwrap(content.get(key), levels - 1)[1]) for key in STATE_KEYS if levels)
     return next((pair for pair in found if pair[1] is not None), (None, None))
-
-
-def _described(content: Any) -> str:
-    if isinstance(content, dict):
-        return f"a dict of {', '.join(repr(str(key)) for key in list(content)[:5]) or 'nothing'}"
-    return type(content).__name__
 
 
 def code_of_model(spec: str, options: Mapping[str, Any] | None = None) -> str:

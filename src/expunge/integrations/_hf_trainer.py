@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader
 
+from expunge import _tensors as tensors
 from expunge import data, engine
 from expunge._errors import DataError, InvalidInput
-from expunge.distributed import SINGLE, BatchDivision, DividedBatches, as_group
-from expunge.integrations._hf_inputs import Collator, refuse_options
+from expunge.data.text import IGNORED
+from expunge.distributed import SINGLE, BatchDivision, DividedBatches, as_group, loader_options
 from expunge.methods import METHODS, Loss, Method, Problem, next_token_loss
 from expunge.update import Addon, Aggregate, Term, Update, is_sharded
 
@@ -106,8 +108,8 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         self.prepares_epochs = type(self.method).begin_epoch is not Method.begin_epoch
         train = data.Numbered(forget) if self.prepares_epochs else forget
         super().__init__(model, args, train_dataset=train, **options)
-        self.data_collator = Collator(self.data_collator, pads="data_collator" not in given)
-        refuse_options(self, given)
+        self.data_collator = _Collator(self.data_collator, pads="data_collator" not in given)
+        _refuse_options(self, given)
         self.add_callback(_EpochBegin(self))
         self.group = as_group("auto") if self.args.world_size > 1 else SINGLE
         self.group.copy_from_first([*self.model.parameters(), *self.model.buffers()])
@@ -118,14 +120,15 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             group=self.group,
             checks_losses=False,  # `training_step` does, and says at which step
         )
-        self.retain_dataset = retain
         self.retain_stream = data.Stream(self._source(retain, "retain"))
         self.problem = Problem(
             self.model,
             loss=loss,
             generator=torch.Generator().manual_seed(data.seed_of(self.args.seed, "method")),
             needs_saliency=self.update.addon.needs_saliency,
-            pairs=self._pairs,
+            pairs=lambda: engine.one_pass(
+                self._source(self.train_dataset, "forget"), self._source(retain, "retain")
+            ),
             group=self.group,
             splits=engine.RunSplits(forget, retain, unseen, self.group),
             keeps_initial=self.method.needs_initial,
@@ -207,12 +210,8 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         divided: DataLoader[Any] = DataLoaderShard(
             loader.dataset,
             batch_sampler=DividedBatches(whole, self._division),
-            collate_fn=loader.collate_fn,
-            num_workers=loader.num_workers,
-            pin_memory=loader.pin_memory,
-            worker_init_fn=loader.worker_init_fn,
             persistent_workers=loader.persistent_workers,
-            prefetch_factor=loader.prefetch_factor,
+            **loader_options(loader),
         )
         return divided
 
@@ -256,12 +255,12 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         """What a checkpoint should match to be resumed from."""
         kept = self.problem.initial if self.method.needs_initial else self.model
         return {
-            "method": engine.describe(self.method),
-            "addon": engine.describe(self.update.addon),
-            "aggregate": engine.describe(self.update.aggregate),
-            "loss": engine.describe(self.problem.loss_function),
+            "method": engine.stable_repr(self.method),
+            "addon": engine.stable_repr(self.update.addon),
+            "aggregate": engine.stable_repr(self.update.aggregate),
+            "loss": engine.stable_repr(self.problem.loss_function),
             "retain": self.retain_stream.source.fingerprint(),
-            "model": engine.model_digest(kept),
+            "model": tensors.state_digest(kept.state_dict()),
         }
 
     @property
@@ -325,13 +324,15 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             with self.accelerator.autocast():
                 return getattr(self.method, name)(self.problem, *pair)  # type: ignore[no-any-return]
 
-        terms = map(loss, pairs)
-        if self.is_fsdp_enabled:
-            yield from engine.weigh_reduced(terms, self.group, self.method, name, forget, retain)
-            return
-        weights = engine.process_weights(self.group, self.method, name, forget, retain)
-        for term in engine.weigh_micro_batches(terms, self.method, name, forget, retain):
-            yield engine.weigh(term, weights)
+        return engine.weigh(
+            map(loss, pairs),
+            self.group,
+            self.method,
+            name,
+            forget,
+            retain,
+            reduced=self.is_fsdp_enabled,
+        )
 
     def _source(self, dataset: Any, split: data.Split) -> data.LoaderSource:
         """A split in batches of the Trainer's size and collator, pass by pass, resumable."""
@@ -344,11 +345,6 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             drop_last=self.args.dataloader_drop_last,
         )
         return data.LoaderSource(loader, split, self.args.seed, self.args.device, self._division)
-
-    def _pairs(self) -> Iterator[tuple[data.Batch, data.Batch]]:
-        beside = data.Stream(self._source(self.retain_dataset, "retain"))
-        for batch in self._source(self.train_dataset, "forget").walk(0, 0):
-            yield batch, next(beside)
 
 
 class _EpochBegin(TrainerCallback):  # type: ignore[misc]
@@ -382,3 +378,65 @@ def _sharded_like(moving: list[nn.Parameter], moments: list[Tensor]) -> list[Ten
         else m
         for m, p in zip(moments, moving, strict=True)
     ]
+
+
+class _Collator:
+    """The Trainer's collator; with ``pads``, ours for pairs and for rows of different lengths."""
+
+    def __init__(self, collate: Any, *, pads: bool) -> None:
+        self.collate, self.pads = collate, pads
+
+    def __call__(self, items: list[Any]) -> dict[str, Any]:
+        paired = isinstance(items[0], tuple | list)
+        rows = [data.named(item) if paired else dict(item) for item in items]
+        positions = [row.pop(data.POSITION) for row in rows if data.POSITION in row]
+        shapes = {np.shape(row["labels"]) for row in rows if "labels" in row}
+        uneven = paired or bool(positions) or len(shapes) > 1
+        if self.pads and uneven and shapes and all(len(shape) == 1 for shape in shapes):
+            batch = _cut(data.pad_sequences(rows))
+        else:
+            batch = self.collate(rows if positions else items)
+        return batch | {data.POSITION: torch.tensor(positions)} if positions else batch
+
+
+def _cut(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A batch without the columns after its last label, which no loss depends on."""
+    own, preferred = data.split_preferred(batch)
+    labelled = (own["labels"] != IGNORED).any(dim=0).nonzero()
+    if preferred or not len(labelled):
+        return batch
+    return {name: part[:, : 1 + int(labelled.max())] for name, part in own.items()}
+
+
+def _refuse_options(trainer: Any, given: Collection[str]) -> None:
+    """Refuse settings under which the two gradients could not be computed as they are."""
+    args = trainer.args
+    plugin = getattr(trainer.accelerator.state, "fsdp_plugin", None)
+    sampling = getattr(args, "train_sampling_strategy", "random")
+    sharded = getattr(trainer, "is_distributed_loading_by_transformers", False)
+    refused = {
+        "`model_init`: the reference would be another model; pass `model`": "model_init" in given,
+        "`compute_loss_func`: the method has the losses; see `loss`": "compute_loss_func" in given,
+        "`label_smoothing_factor`: put it into `loss`": args.label_smoothing_factor,
+        "`fp16`: its loss scaling knows one loss only; use `bf16`": args.fp16,
+        "`deepspeed`: it holds the gradients back; use `fsdp`": args.deepspeed,
+        "version 1 of `fsdp`: its parameters are flattened; use version 2": (
+            plugin is not None and plugin.fsdp_version != 2
+        ),
+        f"`fsdp` with {type(trainer.method).__name__}, which asks about whole sets: leave it out": (
+            trainer.is_fsdp_enabled and trainer.prepares_epochs
+        ),
+        "several GPUs in one process: start one process each, with torchrun": args.n_gpu > 1,
+        "`parallelism_config` or a model sharded on loading: use `fsdp`": (
+            getattr(args, "parallelism_config", None) or sharded
+        ),
+        "`train_sampling_strategy` in several processes: use random": (
+            args.world_size > 1 and sampling not in ("random", "sequential")
+        ),
+        "weights that are not loaded: load them in every process": any(
+            p.is_meta for p in trainer.model.parameters()
+        ),
+    }
+    problems = [text for text, value in refused.items() if value]
+    if problems:
+        raise InvalidInput(f"The `UnlearningTrainer` does not take {'; nor '.join(problems)}.")

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from expunge.methods._weighted_ascent import WGA as WGA
     from expunge.methods._weighted_ascent import SatImp as SatImp
 if TYPE_CHECKING:  # for other packages of expunge
-    from expunge.methods._problem import Loss, SplitName, apply, logits_of
+    from expunge.methods._problem import Loss, SplitName, apply, eval_mode, kept_modes
     from expunge.methods._tokens import is_token_labels
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

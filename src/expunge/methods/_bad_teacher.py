@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.func import functional_call
 
 from expunge.methods._method import Batch, Method, Problem, Term
-from expunge.methods._precision import widened
+from expunge.methods._problem import widened
+from expunge.methods._retain_losses import RetainKL
 from expunge.methods._retrain import reset_parameters
 from expunge.methods._scrub import kl_divergence
 from expunge.methods._tokens import labelled
@@ -43,9 +44,7 @@ class BadTeacher(Method):
     def prepare(self, problem: Problem) -> None:
         """Draw the weights of the bad teacher; a checkpoint keeps them."""
         teacher = copy.deepcopy(problem.model)
-        seed = int(torch.randint(2**62, (), generator=problem.generator))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with problem.seeded():
             reset_parameters(teacher)
         for name, value in teacher.state_dict().items():
             # Files keep no memory format, and another one would round differently.
@@ -60,8 +59,7 @@ class BadTeacher(Method):
         return Term(divergence, saliency=problem.loss(logits, forget.targets))
 
     def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
-        logits, initial = problem.logits(retain), problem.initial_logits(retain)
-        return kl_divergence(labelled(initial, retain.targets), labelled(logits, retain.targets))
+        return RetainKL().loss(problem, retain)
 
 
 @torch.no_grad()

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Positive
-from expunge.methods._npo import preference_loss
+from expunge.methods._npo import log_ratio, preference_loss
+from expunge.methods._random_label import other_classes
 from expunge.methods._token_method import Batch, Problem, Term, TokenMethod
 from expunge.methods._tokens import count_of, sequence_log_likelihood
 
@@ -41,24 +42,20 @@ class DPO(TokenMethod):
     needs_answers: ClassVar = True
 
     def forget_loss(self, problem: Problem, forget: Batch) -> Term:
-        logits, initial = problem.logits(forget), problem.initial_logits(forget)
+        logits = problem.logits(forget)
         now = sequence_log_likelihood(logits, forget.targets)
-        then = sequence_log_likelihood(initial, forget.targets)
         if forget.targets.dim() == 1:
-            draws = problem.draw(logits.shape[-1] - 1, forget.targets, forget.share)
-            other = (forget.targets + 1 + draws) % logits.shape[-1]
-            before = sequence_log_likelihood(initial, other)
-            gained = sequence_log_likelihood(logits, other) - before
+            drawn = other_classes(problem, forget, logits.shape[-1])
+            preferred, answered = forget._replace(targets=drawn), logits
         elif forget.preferred is not None:
-            other = forget.preferred.targets
-            gained = sequence_log_likelihood(problem.logits(forget.preferred), other)
-            before = sequence_log_likelihood(problem.initial_logits(forget.preferred), other)
-            gained = gained - before
+            preferred, answered = forget.preferred, problem.logits(forget.preferred)
         else:
             raise InvalidInput(
                 "`dpo` needs an answer to prefer for every sequence to forget: each item should "
                 "have `preferred_input_ids` and `preferred_labels`, as those of "
                 "expunge.data.PreferredAnswers do. (got none) Without any answer, take NPO."
             )
-        loss = preference_loss(gained - (now - then), self.beta)
+        likely = sequence_log_likelihood(answered, preferred.targets)
+        gained = log_ratio(problem, preferred, likely) - log_ratio(problem, forget, now)
+        loss = preference_loss(gained, self.beta)
         return Term(loss, saliency=-now.sum() / count_of(forget.targets))

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from expunge._errors import InvalidInput
 from expunge._kinds import Positive
 from expunge.data import Batch
 from expunge.methods._fine_tune import OneShot
-from expunge.methods._problem import Problem
-from expunge.models import eval_mode
+from expunge.methods._problem import Problem, eval_mode
 
 LEVELS = 2**24
 """Uniform random numbers are (k + 1/2)/LEVELS."""
@@ -64,11 +62,7 @@ class FisherNoise(OneShot):
 def labels_of_the_model(problem: Problem, batch: Batch) -> Tensor:
     """A class for each example [B], drawn from the model's output."""
     logits = problem.logits(batch)
-    if logits.dim() != 2 or batch.targets.dim() != 1 or batch.targets.is_floating_point():
-        raise InvalidInput(
-            "Fisher forgetting needs one class number per example. "
-            f"(got outputs of shape {tuple(logits.shape)})"
-        )
+    problem.check_one_class("fisher-noise", logits, batch.targets)
     drawn = (problem.draw(LEVELS, batch.targets, batch.share).double() + 0.5) / LEVELS
     reached = logits.double().softmax(dim=1).cumsum(dim=1) < drawn[:, None]
     return reached.sum(dim=1).clamp_max(logits.shape[1] - 1)

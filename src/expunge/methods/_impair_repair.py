@@ -47,7 +47,7 @@ class ImpairRepair(MethodWithRetainLoss):
     def prepare(self, problem: Problem) -> None:
         """Find the noises: ``copies`` for each class of the forget set."""
         forget, _ = next(problem.pairs())
-        example = as_numbers(forget.inputs)[0]
+        example = as_floats(forget.inputs)[0]
         classes = torch.unique(problem.splits.labels("forget"))
         labels = classes.repeat_interleave(self.copies).to(example.device)
         shape = (len(labels), *example.shape)
@@ -88,7 +88,7 @@ def maximise_loss(
     return noise.detach()
 
 
-def as_numbers(inputs: Tensor) -> Tensor:
+def as_floats(inputs: Tensor) -> Tensor:
     """Bytes as numbers in [0, 1], as models take either; other inputs unchanged."""
     if isinstance(inputs, Tensor) and inputs.dtype == torch.uint8:
         return inputs.float() / 255.0

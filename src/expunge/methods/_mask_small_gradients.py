@@ -9,8 +9,7 @@ from torch import Tensor
 
 from expunge._kinds import Fraction
 from expunge.methods._fine_tune import FineTune
-from expunge.methods._problem import Problem
-from expunge.models import eval_mode
+from expunge.methods._problem import Problem, eval_mode
 
 
 @dataclass(frozen=True)

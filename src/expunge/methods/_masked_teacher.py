@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
 from expunge.methods._method import Batch, Method, Problem, Term
 
 
@@ -29,11 +28,7 @@ class MaskedTeacher(Method):
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         logits = problem.logits(forget)
         labels = forget.targets
-        if logits.dim() != 2 or labels.dim() != 1 or labels.is_floating_point():
-            raise InvalidInput(
-                "`masked-teacher` needs one class number per example. "
-                f"(got {labels.dtype} of shape {tuple(labels.shape)})"
-            )
+        problem.check_one_class("masked-teacher", logits, labels)
         initial = problem.initial_logits(forget)
         targets = F.softmax(initial.scatter(1, labels[:, None], -torch.inf), dim=1)
         divergence = F.kl_div(F.log_softmax(logits, dim=1), targets, reduction="batchmean")

@@ -96,10 +96,11 @@ class MatchAnswers(TokenMethod):
         """Refresh the targets from the current model's probabilities on unseen answers."""
         if not is_refresh(epoch, epochs):
             return
-        splits: tuple[SplitName, SplitName] = ("unseen", "forget")
-        unseen, actual = (log_odds(problem.token_log_probs(split)) for split in splits)
-        strata = problem.splits.strata("unseen"), problem.splits.strata("forget")
-        given = problem.splits.given("unseen"), problem.splits.given("forget")
+        names: tuple[SplitName, SplitName] = ("unseen", "forget")
+        splits, model = problem.splits, problem.model
+        unseen, actual = (log_odds(splits.token_log_probs(model, name)) for name in names)
+        strata = splits.strata("unseen"), splits.strata("forget")
+        given = splits.given("unseen"), splits.given("forget")
         if given[0] is None or given[1] is None:
             targets = compared = matched_odds(unseen, actual, *strata)
         else:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge.methods._method import Batch, MethodWithRetainLoss, Problem, Term
+from expunge.methods._problem import SplitName
 
 PASSES = 20
 """About how often a run passes whole splits through its model: each pass costs a few steps."""
@@ -45,6 +46,7 @@ class MatchUnseen(MethodWithRetainLoss):
     Reference: none; it is this package's own.
     """
 
+    needs_initial: ClassVar[bool] = False
     needs_unseen: ClassVar[bool] = True
     preferred: ClassVar[dict[str, Any]] = {
         "alpha": 0.5,
@@ -70,12 +72,9 @@ class MatchUnseen(MethodWithRetainLoss):
         if not is_refresh(epoch, epochs):
             return
         retained = problem.splits.labels("retain")
-        unseen, forget = problem.predict("unseen"), problem.predict("forget")
+        names: tuple[SplitName, SplitName] = ("unseen", "forget")
+        unseen, forget = (problem.splits.predict(problem.model, name) for name in names)
         problem.memory["targets"] = match_outputs(*unseen, *forget, retained).float()
-
-    @property
-    def needs_initial(self) -> bool:
-        return False
 
 
 def is_refresh(epoch: int, epochs: int) -> bool:
@@ -103,7 +102,10 @@ def match_outputs(
     donors = donors_by_rank(
         margins(unseen, unseen_labels), unseen_labels, margins(forget, labels), labels
     )
-    own, others = _apart(unseen[donors].double().softmax(dim=1), unseen_labels[donors])
+    # The probability of each donor's label, and those of its other classes, falling.
+    given, given_labels = unseen[donors].double().softmax(dim=1), unseen_labels[donors]
+    own = given.gather(1, given_labels[:, None])
+    others = _without(given, given_labels).sort(dim=1, descending=True).values[:, :-1]
     order = _without(forget, labels).argsort(dim=1, descending=True)[:, :-1]
     targets = torch.empty_like(forget, dtype=torch.float64)
     targets.scatter_(1, order, others).scatter_(1, labels[:, None], own)
@@ -127,12 +129,6 @@ def donors_by_rank(unseen: Tensor, unseen_labels: Tensor, forget: Tensor, labels
 def margins(logits: Tensor, labels: Tensor) -> Tensor:
     """The logit of the label minus the largest of the other classes [N]."""
     return logits.gather(1, labels[:, None])[:, 0] - _without(logits, labels).amax(dim=1)
-
-
-def _apart(probabilities: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Those of the labels [N, 1], and those of the other classes, falling [N, K - 1]."""
-    others = _without(probabilities, labels).sort(dim=1, descending=True).values
-    return probabilities.gather(1, labels[:, None]), others[:, :-1]
 
 
 def _without(values: Tensor, labels: Tensor) -> Tensor:

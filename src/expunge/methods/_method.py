@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from expunge._kinds import check_fields
+from expunge._kinds import Part
 from expunge.data import Batch, Split
 from expunge.methods._problem import Problem
 from expunge.methods._tokens import count_of
@@ -18,7 +18,7 @@ __all__ = ["Batch", "Method", "MethodWithRetainLoss", "Problem", "Term"]
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(Part):
     """Base of the methods. To add one, subclass it, define ``objective`` and register the class.
 
     Losses are means over their batch, to be minimised. ``forget`` and ``retain`` are the two
@@ -52,9 +52,6 @@ class Method:
     preferred_fan_in: ClassVar[float | None] = None
     """The mean number of inputs of a unit in models that the preferred rate suits: a deletion
     request takes a larger rate for narrower models. None: the same for all."""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def begin_epoch(self, problem: Problem, epoch: int, epochs: int) -> None:
         """Do what an epoch needs before its first step; epochs count from 1.

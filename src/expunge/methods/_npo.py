@@ -37,9 +37,13 @@ class NPO(TokenMethod):
 
     def forget_loss(self, problem: Problem, forget: Batch) -> Term:
         now = sequence_log_likelihood(problem.logits(forget), forget.targets)
-        then = sequence_log_likelihood(problem.initial_logits(forget), forget.targets)
-        loss = preference_loss(then - now, self.beta)
+        loss = preference_loss(-log_ratio(problem, forget, now), self.beta)
         return Term(loss, saliency=-now.sum() / count_of(forget.targets))
+
+
+def log_ratio(problem: Problem, batch: Batch, now: Tensor) -> Tensor:
+    """log(π/π₀) of each sequence [B], from log π = ``now``."""
+    return now - sequence_log_likelihood(problem.initial_logits(batch), batch.targets)
 
 
 def preference_loss(advantage: Tensor, beta: float) -> Tensor:

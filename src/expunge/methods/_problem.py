@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,6 @@ from expunge._errors import InvalidInput
 from expunge._options import BatchNormPolicy
 from expunge.data import Batch
 from expunge.distributed import SINGLE, BatchShare, Group, draw_share, share_weight
-from expunge.methods._precision import HALVES, cast_to, widened
-from expunge.models import eval_mode
 from expunge.update import check_scalar
 
 Loss = Annotated[
@@ -26,6 +24,7 @@ Loss = Annotated[
     "a function that maps (logits, targets) to the mean over the batch, as "
     "torch.nn.functional.cross_entropy does",
 ]
+T = TypeVar("T")
 SplitName = Literal["forget", "retain", "unseen"]
 
 
@@ -36,7 +35,7 @@ class SplitReader(Protocol):
         """The labels of a split, [N]."""
 
     def predict(self, model: nn.Module, split: SplitName) -> tuple[Tensor, Tensor]:
-        """Logits [N, K] and labels [N]; see :meth:`Problem.predict`."""
+        """Logits [N, K] and labels [N] of a split in eval mode, on the CPU."""
 
     def strata(self, split: SplitName) -> Tensor:
         """The stratum of every text, all 0 where there are none, or the class [N]."""
@@ -45,7 +44,11 @@ class SplitReader(Protocol):
         """Words of the questions that answers are compared without [N, T], None if they count."""
 
     def token_log_probs(self, model: nn.Module, split: SplitName) -> Tensor:
-        """log p of every token to predict [N, T]; see :meth:`Problem.token_log_probs`."""
+        """log π(y_t | y_<t) of a split of texts [N, T] in eval mode, in float64, on the CPU.
+
+        A column is a position in the row of tokens; NaN where there is nothing to predict. Of
+        examples with a class, log π(y) [N, 1].
+        """
 
 
 class Problem:
@@ -103,13 +106,8 @@ class Problem:
     def logits(self, batch: Batch) -> Tensor:
         """The model's output on a batch, with BatchNorm as the policy says for its split."""
         size = len(batch.targets) * self.group.size
-        if self.batchnorm == "published" and size > 1 and self.precision == torch.float32:
-            logits = apply(self.model, batch.inputs)
-        else:
-            with batchnorm_as(self.model, self.batchnorm, batch.split, size), self._cast(batch):
-                logits = apply(self.model, batch.inputs)
-        if logits.dtype in HALVES:
-            logits = logits.float()
+        with batchnorm_as(self.model, self.batchnorm, batch.split, size), self._cast(batch):
+            logits = widened(apply(self.model, batch.inputs))
         check_class_numbers(logits, batch.targets)
         if self._first_batch:  # once in a run: on an accelerator it waits for the device
             self._first_batch = False
@@ -139,6 +137,15 @@ class Problem:
                 "nothing else, such as neg-grad-plus."
             )
 
+    def check_one_class(self, method: str, logits: Tensor, targets: Tensor) -> None:
+        """Raise unless every example has one class number, and the model an output per class."""
+        if logits.dim() != 2 or targets.dim() != 1 or targets.is_floating_point():
+            raise InvalidInput(
+                f"`{method}` needs one class number per example. (got {describe_tensors(targets)} "
+                f"and outputs {describe_tensors(logits)}) For a regression, take a method that "
+                "needs its loss alone, such as neg-grad-plus."
+            )
+
     @torch.no_grad()
     def initial_logits(self, batch: Batch) -> Tensor:
         """The initial model's output on a batch."""
@@ -152,7 +159,10 @@ class Problem:
             return widened(apply(self.model, batch.inputs))
 
     def _cast(self, batch: Batch) -> AbstractContextManager[Any]:
-        return cast_to(self.precision, batch.targets.device)
+        """Within, matrix products and convolutions are computed in the problem's precision."""
+        if self.precision == torch.float32:
+            return nullcontext()
+        return torch.autocast(batch.targets.device.type, dtype=self.precision)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The mean loss of ``logits``."""
@@ -180,34 +190,16 @@ class Problem:
 
     def pairs(self) -> Iterator[tuple[Batch, Batch]]:
         """One pass over the forget set, each batch with one of the retain set."""
-        if self._pairs is None:
-            raise InvalidInput("This method needs data to prepare itself; run it by `unlearn`.")
-        return self._pairs()
+        return _brought_by_run(self._pairs)()
 
     def retained(self) -> Iterator[Batch]:
         """One pass over the retain set."""
-        if self._retained is None:
-            raise InvalidInput("This method needs data to prepare itself; run it by `unlearn`.")
-        return self._retained()
+        return _brought_by_run(self._retained)()
 
     @property
     def splits(self) -> SplitReader:
         """The whole data of the run."""
-        if self._splits is None:
-            raise InvalidInput("This method needs whole data sets; run it by `unlearn`.")
-        return self._splits
-
-    def predict(self, split: SplitName) -> tuple[Tensor, Tensor]:
-        """Logits [N, K] and labels [N] of a split in eval mode, on the CPU."""
-        return self.splits.predict(self.model, split)
-
-    def token_log_probs(self, split: SplitName) -> Tensor:
-        """log π(y_t | y_<t) of a split of texts [N, T] in eval mode, in float64, on the CPU.
-
-        A column is a position in the row of tokens; NaN where there is nothing to predict. Of
-        examples with a class, log π(y) [N, 1].
-        """
-        return self.splits.token_log_probs(self.model, split)
+        return _brought_by_run(self._splits)
 
     def gradient(self, batch: Batch) -> list[Tensor]:
         """The gradient of the mean loss on the batch of all processes; zeros where it has none."""
@@ -225,15 +217,52 @@ class Problem:
         numbers = draw_share(self.group, self.generator, high, like.shape, share)
         return numbers.to(like.device, non_blocking=True)
 
+    @contextmanager
+    def seeded(self) -> Iterator[None]:
+        """Within, torch's global random numbers on the CPU are seeded by the method's stream."""
+        seed = int(torch.randint(2**62, (), generator=self.generator))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            yield
+
     def state_dict(self) -> dict[str, Any]:
         """The random stream and the memory; everything else is given again by the caller."""
-        memory = {"memory": dict(self.memory)} if self.memory else {}
-        return {"generator": self.generator.get_state(), **memory}
+        return {"generator": self.generator.get_state(), "memory": dict(self.memory)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue the random stream, with the memory there was."""
         self.generator.set_state(state["generator"])
-        self.memory = dict(state.get("memory", {}))
+        self.memory = dict(state["memory"])
+
+
+def _brought_by_run(given: T | None) -> T:
+    if given is None:
+        raise InvalidInput("This method needs the data of a run; run it by `unlearn`.")
+    return given
+
+
+def widened(logits: Tensor) -> Tensor:
+    """Half-precision logits in float32, for the losses; others as they are."""
+    return logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
+
+
+@contextmanager
+def kept_modes(model: nn.Module) -> Iterator[None]:
+    """Every module leaves in the mode, train or eval, in which it entered."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+@contextmanager
+def eval_mode(model: nn.Module) -> Iterator[None]:
+    """The model in eval mode, and back as it was."""
+    with kept_modes(model):
+        model.eval()
+        yield
 
 
 @contextmanager

@@ -30,19 +30,12 @@ class RandomLabel(MethodWithRetainLoss):
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         logits = problem.logits(forget)
-        classes = self._classes(logits, forget.targets)
-        draws = problem.draw(classes - 1, forget.targets, forget.share)
-        other = (forget.targets + 1 + draws) % classes
+        problem.check_one_class("random-label", logits, forget.targets)
+        classes = self._classes(logits.shape[-1])
+        other = other_classes(problem, forget, classes)
         return Term(problem.loss(logits, other), saliency=problem.loss(logits, forget.targets))
 
-    def _classes(self, logits: Tensor, targets: Tensor) -> int:
-        if targets.is_floating_point() or targets.dim() != 1:
-            raise InvalidInput(
-                "`random-label` needs one class number per example. "
-                f"(got {targets.dtype} of shape {tuple(targets.shape)})"
-                " For a regression, take a method that needs its loss alone, such as neg-grad-plus."
-            )
-        outputs = logits.shape[-1]
+    def _classes(self, outputs: int) -> int:
         classes = outputs if self.num_classes is None else self.num_classes
         if not 2 <= classes <= outputs:
             raise InvalidInput(
@@ -50,3 +43,9 @@ class RandomLabel(MethodWithRetainLoss):
                 f"(got {classes} classes and {outputs} outputs)"
             )
         return classes
+
+
+def other_classes(problem: Problem, batch: Batch, classes: int) -> Tensor:
+    """A class other than the label for each example [B], drawn uniformly."""
+    draws = problem.draw(classes - 1, batch.targets, batch.share)
+    return (batch.targets + 1 + draws) % classes

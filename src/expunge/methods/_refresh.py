@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -18,8 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from expunge._kinds import Fraction, Positive, Range
 from expunge.data import Batch, Split
 from expunge.methods._fine_tune import FineTune
-from expunge.methods._precision import widened
-from expunge.methods._problem import Problem, apply
+from expunge.methods._problem import Problem, apply, eval_mode, widened
 from expunge.methods._retrain import draw_again, state_of
 from expunge.methods._tokens import IGNORED, is_token_labels
 
@@ -94,6 +92,7 @@ class Refresh(FineTune):
 
     epoch_over: ClassVar[Split] = "retain"
     reads_forget: ClassVar[bool] = False
+    needs_initial: ClassVar[bool] = False
     preferred: ClassVar[dict[str, Any]] = {
         "epochs": 5,
         "batch_size": 64,
@@ -111,10 +110,6 @@ class Refresh(FineTune):
         usual = 4.0 if recipe.algorithm != "sgd" and self.reference is None else 1.0
         return recipe.shortened(self.budget, usual if self.rate is None else self.rate)
 
-    @property
-    def needs_initial(self) -> bool:
-        return False
-
     def left_in(self, model: nn.Module) -> float:
         """What is left in this model: what was given, or the default for it."""
         if self.left is not None:
@@ -128,7 +123,11 @@ class Refresh(FineTune):
         trained = {name: p.detach().clone() for name, p in _moving(problem)}
         others = mixing_partners(problem, trained, state_of(self.reference))
         shares = dict(zip(others, depths(len(others)), strict=True))
-        batches = _first_examples(problem.retained(), MEASURED, problem.group.size)
+        batches: list[Batch] = []
+        for batch in problem.retained():
+            batches.append(batch)
+            if sum(len(b.targets) for b in batches) * problem.group.size >= MEASURED:
+                break
         with features_of(problem.model) as features:
 
             def mix(keep: float) -> float:
@@ -179,9 +178,7 @@ def mixing_partners(
 ) -> dict[str, Tensor]:
     """What each of the ``trained`` tensors is mixed with; those that stay are left out."""
     fresh_model = copy.deepcopy(problem.model)
-    seed = int(torch.randint(2**62, (), generator=problem.generator))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with problem.seeded():
         left = draw_again(fresh_model)
         drawn = dict(fresh_model.named_parameters())
         for name in left:
@@ -198,19 +195,6 @@ def mixing_partners(
 
 def _moving(problem: Problem) -> list[tuple[str, nn.Parameter]]:
     return [(name, p) for name, p in problem.model.named_parameters() if p.requires_grad]
-
-
-def _first_examples(batches: Iterator[Batch], count: int, processes: int) -> list[Batch]:
-    """The first batches, until there are ``count`` examples of all processes."""
-    seen = 0
-
-    def is_wanted(batch: Batch) -> bool:
-        nonlocal seen
-        wanted = seen < count
-        seen += len(batch.targets) * processes
-        return wanted
-
-    return list(takewhile(is_wanted, batches))
 
 
 def _score(problem: Problem, batches: Sequence[Batch], features: list[Tensor]) -> float:
@@ -290,18 +274,15 @@ def known_part(outputs: Tensor, targets: Tensor) -> Tensor:
 @contextmanager
 def estimating_statistics(model: nn.Module) -> Iterator[None]:
     """The model in eval mode, but for BatchNorm: its statistics become the means over batches."""
-    modes = [(module, module.training) for module in model.modules()]
     layers = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
     momenta = [m.momentum for m in layers]
-    model.eval()
-    for layer in layers:
-        layer.reset_running_stats()
-        layer.momentum = None  # a cumulative mean
-        layer.train()
-    try:
-        yield
-    finally:
-        for layer, momentum in zip(layers, momenta, strict=True):
-            layer.momentum = momentum
-        for module, training in modes:
-            module.training = training
+    with eval_mode(model):
+        for layer in layers:
+            layer.reset_running_stats()
+            layer.momentum = None  # a cumulative mean
+            layer.train()
+        try:
+            yield
+        finally:
+            for layer, momentum in zip(layers, momenta, strict=True):
+                layer.momentum = momentum

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from expunge._kinds import check_fields
+from expunge._kinds import Part
 from expunge.data import Batch
 from expunge.methods._problem import Problem
 from expunge.methods._scrub import kl_divergence
@@ -15,14 +15,11 @@ from expunge.methods._tokens import count_of, labelled, next_token_loss
 
 
 @dataclass(frozen=True)
-class RetainLoss:
+class RetainLoss(Part):
     """Base of the retain losses: C of a :class:`TokenMethod`, whatever its forget loss is."""
 
     needs_initial: ClassVar[bool] = False
     """Whether the loss compares with the initial model."""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def loss(self, problem: Problem, retain: Batch) -> Tensor:
         """C on a retain batch, a mean over :meth:`size` items."""

@@ -51,9 +51,7 @@ class Retrain(FineTune):
             return
         if not self.reset:
             return
-        seed = int(torch.randint(2**62, (), generator=problem.generator))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with problem.seeded():
             reset_parameters(problem.model)
 
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:  # for other packages of expunge
         make_module,
         with_frozen,
     )
-    from expunge.models._modes import eval_mode, kept_modes
     from expunge.models._normalise import column_statistics
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -118,9 +118,11 @@ def build_model(
         if seed is not None:
             torch.manual_seed(seed)
         if is_external(name):
-            from expunge.models._external import build_external, takes_unit_floats
+            from expunge.models._external import build_external, bytes_to_unit
 
-            return takes_unit_floats(build_external(name, options))
+            model = build_external(name, options)
+            model.register_forward_pre_hook(bytes_to_unit)
+            return model
         kind = MODELS[name]
         sizes = {"num_classes": num_classes, "in_channels": in_channels, "width": width}
         body = _construct(name, kind, sizes | options)

@@ -6,6 +6,7 @@ Their weights keep the names that they have there. Images come to them as floats
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,8 @@ def make_module(factory: str, options: dict[str, Any]) -> nn.Module:
     return model
 
 
-def takes_unit_floats(model: nn.Module) -> nn.Module:
-    """``model`` with a hook that hands images over as floats x / 255 where they come as bytes."""
-    model.register_forward_pre_hook(_bytes_to_unit)
-    return model
-
-
-def _bytes_to_unit(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def bytes_to_unit(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A hook that hands images over as floats x / 255 where they come as bytes."""
     return tuple(
         x.float() / 255 if isinstance(x, Tensor) and x.dtype == torch.uint8 else x for x in inputs
     )
@@ -81,29 +77,24 @@ def _build_hf(path: str, options: dict[str, Any]) -> nn.Module:
         raise InvalidInput(f"transformers cannot make the model in {place}: {error}") from error
     images = architecture.endswith("ForImageClassification")
     padding = 0 if getattr(config, "pad_token_id", None) is None else config.pad_token_id
-    model.register_forward_pre_hook(_ByName(images, padding), with_kwargs=True)
+    model.register_forward_pre_hook(partial(_by_name, images, padding), with_kwargs=True)
     model.register_forward_hook(_logits_alone)
     return model
 
 
-class _ByName:
-    """Hands inputs over by name, with an attention mask; padding 0 becomes the model's own."""
-
-    def __init__(self, images: bool, padding: int) -> None:
-        self.images, self.padding = images, padding
-
-    def __call__(
-        self, _: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if not inputs:
-            return inputs, named
-        if self.images:
-            (values,) = _bytes_to_unit(_, inputs)
-            return (), named | {"pixel_values": values}
-        ids = inputs[0]
-        there = ids != 0
-        tokens = ids if self.padding == 0 else ids.masked_fill(~there, self.padding)
-        return (), named | {"input_ids": tokens, "attention_mask": there.long()}
+def _by_name(
+    images: bool, padding: int, _: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Hand inputs over by name, with an attention mask; padding 0 becomes the model's own."""
+    if not inputs:
+        return inputs, named
+    if images:
+        (values,) = bytes_to_unit(_, inputs)
+        return (), named | {"pixel_values": values}
+    ids = inputs[0]
+    there = ids != 0
+    tokens = ids if padding == 0 else ids.masked_fill(~there, padding)
+    return (), named | {"input_ids": tokens, "attention_mask": there.long()}
 
 
 def _logits_alone(_: nn.Module, __: tuple[Any, ...], output: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -12,25 +13,30 @@ from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 
 
-class _Statistics(nn.Module):
-    """A mean and a deviation, kept with the weights."""
+class Standardise(nn.Module):
+    """``(x - mean) / std`` per column of vectors [N, F]; both are kept with the weights."""
 
+    shape: ClassVar[tuple[int, ...]] = (-1,)
     mean: Tensor
     std: Tensor
 
-    def __init__(self, mean: Sequence[float], std: Sequence[float], shape: Sequence[int]) -> None:
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
+        check_arguments(Standardise.__init__, locals())
         finite = all(math.isfinite(value) for value in (*mean, *std))
         if not mean or len(mean) != len(std) or not finite or not all(s > 0 for s in std):
             raise InvalidInput(
                 "`mean` and `std` should pair up and be finite, `std` positive. "
                 f"(got {list(mean)}, {list(std)})"
             )
-        self.register_buffer("mean", torch.tensor(list(mean)).view(shape))
-        self.register_buffer("std", torch.tensor(list(std)).view(shape))
+        self.register_buffer("mean", torch.tensor(list(mean)).view(self.shape))
+        self.register_buffer("std", torch.tensor(list(std)).view(self.shape))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean) / self.std
 
 
-class Normalise(_Statistics):
+class Normalise(Standardise):
     """``(x - mean) / std`` per channel, for x in [0, 1]; uint8 images are divided by 255 first.
 
     >>> layer = Normalise(mean=[0.5], std=[0.25])
@@ -38,31 +44,21 @@ class Normalise(_Statistics):
     2.0
     """
 
-    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
-        check_arguments(Normalise.__init__, locals())
-        super().__init__(mean, std, (1, -1, 1, 1))
+    shape = (1, -1, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dtype == torch.uint8:
             return (x.to(self.mean.dtype) - 255.0 * self.mean) / (255.0 * self.std)
-        return (x - self.mean) / self.std
+        return super().forward(x)
 
 
-class Standardise(_Statistics):
-    """``(x - mean) / std`` per column of vectors [N, F]."""
-
-    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
-        super().__init__(mean, std, (-1,))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / self.std
-
-
-class Rescale(_Statistics):
+class Rescale(Standardise):
     """``mean + std * x``: a network predicts standardised numbers, its user gets them in units."""
 
+    shape = ()
+
     def __init__(self, mean: float, std: float) -> None:
-        super().__init__([float(mean)], [float(std)], ())
+        super().__init__([float(mean)], [float(std)])
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mean + self.std * x

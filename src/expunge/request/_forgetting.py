@@ -308,7 +308,7 @@ def fit_to_size(
         wanted = min(epochs, max(MIN_EPOCHS, math.ceil(MAX_STEPS / steps)))
         epochs = max(wanted, math.ceil(MIN_STEPS / steps))
         epochs = min(epochs, max_epochs or epochs)
-        if procedure.lr == procedure.preferred_lr:
+        if procedure.lr == procedure.method.preferred.get("lr"):  # type: ignore[union-attr]
             calm = math.sqrt(CALM_STEPS / max(CALM_STEPS, epochs * steps))
             calm *= math.sqrt(batch_size / procedure.batch_size)
             calm *= ADAPTER_RATE if has_adapters(model) else 1.0

@@ -14,7 +14,7 @@ from expunge._errors import InvalidInput
 from expunge._options import Option, takes_options
 from expunge._specs import join_part, split_part
 from expunge.data import DATASETS
-from expunge.engine import EXECUTION_OPTIONS, PLAIN_OPTIONS, Procedure, Recipe
+from expunge.engine import EXECUTION_OPTIONS, PLAIN_OPTIONS, Procedure, Recipe, check_recipe
 from expunge.evidence import DerivedModel
 from expunge.methods import METHODS
 from expunge.update import ADDONS, MOMENTS
@@ -169,7 +169,9 @@ class Job(pydantic.BaseModel):
         None,
         "base.safetensors",
     )
-    recipe: dict[str, Any] = _setting("How the model was trained: fields of expunge.Recipe.", {})
+    recipe: Annotated[dict[str, Any], pydantic.AfterValidator(check_recipe)] = _setting(
+        "How the model was trained: fields of expunge.Recipe.", {}
+    )
     budget: Share | None = _setting(
         "Part of the epochs of training that refresh takes (default: 0.2).", None, 0.2
     )
@@ -229,15 +231,6 @@ class Job(pydantic.BaseModel):
         elif METHODS.bare_name(name) == EXACT_METHOD:
             raise InvalidInput("to train again without the records, use `exact`")
         return name
-
-    @pydantic.field_validator("recipe")
-    @classmethod
-    def _makes_a_recipe(cls, values: dict[str, Any]) -> dict[str, Any]:
-        try:
-            Recipe(**values)
-        except TypeError as error:
-            raise ValueError(f"{error}") from error
-        return values
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self, info: pydantic.ValidationInfo) -> Job:

@@ -32,11 +32,11 @@ class RequestStopwatch(Callback):
 
     def on_start(self, run: Run) -> None:
         # What was done before a kill; the method may have prepared itself since.
-        self._before = np.subtract(run.seconds, run.method_seconds)
+        self._before = np.subtract(run.watch.both, run.method_watch.both)
 
     def on_end(self, run: Run) -> None:
-        self.method = self.method + np.array(run.method_seconds)
-        done = np.subtract(run.seconds, run.method_seconds)
+        self.method = self.method + np.array(run.method_watch.both)
+        done = np.subtract(run.watch.both, run.method_watch.both)
         self.steps = self.steps + done - self._before  # of both runs, if there were two
 
     @contextmanager

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from expunge._kinds import Fraction, Positive, Range, check_fields
+from expunge._kinds import Fraction, Part, Positive, Range
 from expunge.update._moments import AdamMoments, Moments
 from expunge.update._noise_floor import agree_in_sign, is_stationary
 from expunge.update._registry import MOMENTS
@@ -45,7 +45,7 @@ class Signals(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Addon:
+class Addon(Part):
     """Base of the add-ons. ``weight`` is elementwise; the flags say what it reads."""
 
     draws: ClassVar[bool] = False
@@ -54,9 +54,6 @@ class Addon:
     """Whether the weight is 1 everywhere, and need not be computed."""
     has_threshold: ClassVar[bool] = False
     """Whether a threshold is found from both gradients of a whole tensor: see ``threshold``."""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def compares_signs(self) -> bool:
@@ -159,11 +156,9 @@ class And(Addon):
     tensor([1., 0., 0.])
     """
 
-    ties: Literal["masked", "released"] = field(default="masked", metadata={"later": True})
+    compares_signs: ClassVar[bool] = True
 
-    @property
-    def compares_signs(self) -> bool:
-        return True
+    ties: Literal["masked", "released"] = field(default="masked", metadata={"later": True})
 
     def weight(self, signals: Signals) -> Tensor:
         agree = agree_in_sign(signals.objective, signals.constraint, signals.balance)

@@ -8,7 +8,7 @@ from inspect import isabstract
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from expunge._errors import InvalidInput
-from expunge._kinds import NotNegative, Positive, check_fields
+from expunge._kinds import NotNegative, Part, Positive
 from expunge._registry import Registry
 from expunge._specs import split_part
 from expunge.update._registry import AGGREGATES
@@ -21,7 +21,7 @@ TORCHJD_DEFAULTS: dict[str, dict[str, Any]] = {"CAGrad": {"c": 0.5}}
 
 
 @dataclass(frozen=True)
-class Aggregate:
+class Aggregate(Part):
     """Base of the aggregations. ``combine`` maps two tensors of one shape to one.
 
     Where ``elementwise`` is true, ``combine`` may be called on any block of the parameters and is
@@ -29,9 +29,6 @@ class Aggregate:
     """
 
     elementwise: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
         """One tensor from ĝ_U and ĝ_C."""

@@ -250,11 +250,6 @@ def read_record(record: Tensor, *, constrained: bool, statistical: bool) -> Diag
     )
 
 
-def record_dtype(device: torch.device) -> torch.dtype:
-    """What records are added up in: float64, where a device has it."""
-    return torch.float32 if device.type == "mps" else torch.float64
-
-
 class DiagnosticSums:
     """Sums over blocks: a raw record for each device, kept there until somebody reads it."""
 
@@ -267,7 +262,8 @@ class DiagnosticSums:
             return
         device = sums[0].device
         if device not in self._records:
-            self._records[device] = torch.zeros(WIDTH, dtype=record_dtype(device), device=device)
+            wide = torch.float32 if device.type == "mps" else torch.float64  # where there is one
+            self._records[device] = torch.zeros(WIDTH, dtype=wide, device=device)
         record, values = self._records[device], torch.stack(sums)
         peak = values[PEAK].amax()
         if values.dim() == 2:  # compiled: one value per row of the block

@@ -10,10 +10,10 @@ whose three coefficients depend on the step alone. The kernel knows nothing else
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from expunge._errors import InvalidInput
-from expunge._kinds import Fraction, Range, check_fields
+from expunge._kinds import Fraction, Part, Range
 
 
 class Coefficients(NamedTuple):
@@ -25,20 +25,15 @@ class Coefficients(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Moments:
+class Moments(Part):
     """Base of the moment estimators; a subclass defines its coefficients at each step."""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
+    from_parts: ClassVar[bool] = False
+    """Whether the buffer is filled from micro-batch gradients instead of the recursion."""
 
     def coefficients(self, step: int, parts: int = 1) -> Coefficients:
         """Coefficients at ``step`` (from 1) for a batch that came in ``parts`` micro-batches."""
         raise TypeError(f"{type(self).__name__} should define `coefficients`.")
-
-    @property
-    def from_parts(self) -> bool:
-        """Whether the buffer is filled from micro-batch gradients instead of the recursion."""
-        return False
 
 
 @dataclass(frozen=True)
@@ -106,11 +101,9 @@ class SampleMoments(Moments):
     True
     """
 
-    parts: Annotated[int, Range(2, ends="[)")] = 4
+    from_parts: ClassVar[bool] = True
 
-    @property
-    def from_parts(self) -> bool:
-        return True
+    parts: Annotated[int, Range(2, ends="[)")] = 4
 
     def coefficients(self, step: int, parts: int = 1) -> Coefficients:
         if parts < 2:

@@ -38,13 +38,10 @@ class Optimal(Addon):
         ratio: r; by default that of the aggregation ``linear``, and 1 with any other.
     """
 
+    compares_signs: ClassVar[bool] = True
     has_threshold: ClassVar[bool] = True
 
     ratio: Positive | None = field(default=None, kw_only=True)
-
-    @property
-    def compares_signs(self) -> bool:
-        return True
 
     def threshold(self, signals: Signals, ratio: float | None) -> Tensor:
         product = _product(signals)

@@ -70,8 +70,7 @@ def check_not_gathered(params: Sequence[Tensor]) -> None:
 class ShardLayout:
     """How some parameters are sharded: along these dimensions of one mesh of processes."""
 
-    number: int
-    groups: tuple[Any, ...]
+    groups: tuple[Any, ...] = ()
     """The processes along each dimension; none where every process holds all."""
     stream: str = ""
     """The name of the random stream: different for each part, the same for copies of a part."""
@@ -97,7 +96,7 @@ class ShardLayout:
         return rows
 
 
-WHOLE = ShardLayout(0, ())
+WHOLE = ShardLayout()
 """Every process holds all of a parameter."""
 
 
@@ -106,15 +105,10 @@ class ShardedParameters:
 
     def __init__(self, params: Sequence[Tensor]) -> None:
         self._params = list(params)
-        self.layouts: list[ShardLayout] = []
-        self._layout_numbers: list[int] = []
-        numbers: dict[Any, int] = {}
-        for p in params:
-            dims = _sharded_dims(p)
-            if dims not in numbers:
-                numbers[dims] = len(numbers)
-                self.layouts.append(_layout_of(numbers[dims], p, dims))
-            self._layout_numbers.append(numbers[dims])
+        self._dims = [_sharded_dims(p) for p in params]
+        self._layouts = {
+            dims: _layout_of(number, dims) for number, dims in enumerate(dict.fromkeys(self._dims))
+        }
 
     def local_parts(self) -> list[Tensor]:
         """The part of each parameter that this process holds."""
@@ -123,8 +117,8 @@ class ShardedParameters:
     def by_layout(self, used: Sequence[int]) -> list[tuple[ShardLayout, list[int]]]:
         """Each layout, with the positions in ``used`` of its parameters."""
         return [
-            (layout, [j for j, k in enumerate(used) if self._layout_numbers[k] == layout.number])
-            for layout in self.layouts
+            (layout, [j for j, k in enumerate(used) if self._dims[k] == dims])
+            for dims, layout in self._layouts.items()
         ]
 
     def as_sharded(self, k: int, part: Tensor) -> Tensor:
@@ -167,10 +161,10 @@ def _sharded_dims(p: Any) -> tuple[Any, ...] | None:
     return (p.device_mesh, *dims)
 
 
-def _layout_of(number: int, p: Any, mesh_dims: tuple[Any, ...] | None) -> ShardLayout:
+def _layout_of(number: int, mesh_dims: tuple[Any, ...] | None) -> ShardLayout:
     if mesh_dims is None or len(mesh_dims) == 1:
-        return ShardLayout(number, ())
+        return WHOLE
     mesh, *dims = mesh_dims
     where = mesh.get_coordinate()
     stream = f"{number}:" + ".".join(str(where[d]) for d in dims)
-    return ShardLayout(number, tuple(mesh.get_group(d) for d in dims), stream, mesh.device_type)
+    return ShardLayout(tuple(mesh.get_group(d) for d in dims), stream, mesh.device_type)

@@ -37,8 +37,8 @@ class State:
         if layout == self._layout:
             return
         if not self.moments_u:
-            self.moments_u = [_zeros_like(p) for p in params]
-            self.moments_c = [_zeros_like(p) for p in params]
+            zeros = [torch.zeros_like(p, dtype=moment_dtype(p.dtype)) for p in params]
+            self.moments_u, self.moments_c = zeros, [each.clone() for each in zeros]
         if [m.shape for m in self.moments_u] != [p.shape for p in params]:
             raise InvalidInput(
                 "An update keeps moments for the parameters of its first step; these differ in "
@@ -53,7 +53,10 @@ class State:
         """The random stream of a device; parts of sharded parameters have streams of their own."""
         key = f"{device}#{stream}" if stream else str(device)
         if key not in self._generators:
-            seed = _seed_of(self.seed, stream) if stream else self.seed
+            seed = self.seed
+            if stream:
+                digest = hashlib.sha256(f"{seed}/{stream}".encode()).digest()
+                seed = int.from_bytes(digest[:8], "little") >> 1
             self._generators[key] = torch.Generator(device).manual_seed(seed)
         return self._generators[key]
 
@@ -64,12 +67,12 @@ class State:
             "moments_u": list(self.moments_u),
             "moments_c": list(self.moments_c),
             "generators": {key: g.get_state() for key, g in self._generators.items()},
-            **({"aggregate": dict(self.aggregate)} if self.aggregate else {}),
+            "aggregate": dict(self.aggregate),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where ``state_dict`` was taken."""
-        missing = {"step", "moments_u", "moments_c", "generators"} - set(state)
+        missing = {"step", "moments_u", "moments_c", "generators", "aggregate"} - set(state)
         if missing:
             raise InvalidInput(f"The state lacks {sorted(missing)}; it is not an update's state.")
         if len(state["moments_u"]) != len(state["moments_c"]):
@@ -77,20 +80,11 @@ class State:
         self.step = int(state["step"])
         self.moments_u = [local_part(m).clone() for m in state["moments_u"]]
         self.moments_c = [local_part(m).clone() for m in state["moments_c"]]
-        self.aggregate = {name: value.clone() for name, value in state.get("aggregate", {}).items()}
+        self.aggregate = {name: value.clone() for name, value in state["aggregate"].items()}
         self._generators, self._layout = {}, []
         for key, bits in state["generators"].items():
             device, _, stream = key.partition("#")
             self.generator(torch.device(device), stream).set_state(bits.cpu())
-
-
-def _zeros_like(parameter: Tensor) -> Tensor:
-    return torch.zeros_like(parameter, dtype=moment_dtype(parameter.dtype), requires_grad=False)
-
-
-def _seed_of(seed: int, stream: str) -> int:
-    digest = hashlib.sha256(f"{seed}/{stream}".encode()).digest()
-    return int.from_bytes(digest[:8], "little") >> 1
 
 
 def moment_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -107,8 +101,11 @@ def laid_out(tensor: Tensor | None, like: Tensor) -> Tensor:
         tensor = tensor.to_dense()
     if tensor.is_contiguous() and like.is_contiguous():
         return tensor
-    strides = _strides_of(like)
-    if _same_order(tensor, strides):
+    # The strides of a dense tensor laid out like ``like``: channels-last stays so. That of a
+    # dimension of one element does not matter.
+    strides = torch.empty_like(like, device="meta").stride()
+    pairs = zip(tensor.shape, tensor.stride(), strides, strict=True)
+    if all(size == 1 or actual == wanted for size, actual, wanted in pairs):
         return tensor
     copy = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
     return copy.copy_(tensor)
@@ -132,14 +129,3 @@ def common_dtype(tensors: Iterable[Tensor]) -> torch.dtype:
     """The type that holds the values of all ``tensors``, float32 at least."""
     dtypes = {tensor.dtype for tensor in tensors}
     return functools.reduce(torch.promote_types, dtypes, torch.float32)
-
-
-def _strides_of(tensor: Tensor) -> tuple[int, ...]:
-    """The strides of a dense tensor laid out like ``tensor`` (channels-last stays so)."""
-    return torch.empty_like(tensor, device="meta").stride()
-
-
-def _same_order(tensor: Tensor, strides: tuple[int, ...]) -> bool:
-    """Whether the strides agree, wherever a dimension is long enough for its stride to matter."""
-    pairs = zip(tensor.shape, tensor.stride(), strides, strict=True)
-    return all(size == 1 or actual == wanted for size, actual, wanted in pairs)

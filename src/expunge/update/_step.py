@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,40 +19,13 @@ from expunge.update._state import State, common_dtype, flat, flatten, laid_out, 
 from expunge.update._weighted import AdaptiveSum, Readings, products_of
 
 
-class StepResult(NamedTuple):
-    """The result of a step, for the parameters that some loss reached."""
+class Step:
+    """The gradients of a step, or the parts that are here, and what the kernel reads besides them.
 
-    used: list[int]
-    """The indices of these parameters."""
-    steps: list[Tensor]
-    """-Δ, or under ``strict`` the aggregation alone."""
-    weights: list[Tensor]
-    """Under ``strict``, the weights of the add-on."""
-    record: Tensor | None
-    """Raw diagnostics."""
-
-
-@torch.no_grad()
-def compute_step(
-    spec: KernelSpec,
-    state: State,
-    params: Sequence[Tensor],
-    first: LossGradient,
-    second: LossGradient | None,
-    *,
-    compile: bool,
-    shards: ShardedParameters | None = None,
-) -> StepResult:
-    """Turn both gradients, or the parts that are here, into a step, and advance ``state``."""
-    # Without a constraint there is nothing to weigh against: only a ranking is left.
-    if second is None:
-        addon = spec.addon if spec.addon.needs_saliency else NoAddon()
-        spec, compile = KernelSpec(addon, Alone(), spec.strict, spec.diagnostics), False
-    return _Step(spec, state, params, first, second, shards).run(compile)
-
-
-class _Step:
-    """The gradients of a step, and what the kernel reads besides them."""
+    It advances ``state`` when it is made; :meth:`run` writes the step over the gradients of the
+    parameters ``used``, which some loss reached: ``g_c`` is then -Δ or, under ``strict``, the
+    aggregation alone, and ``g_u`` under ``strict`` the weights of the add-on.
+    """
 
     def __init__(
         self,
@@ -64,23 +36,27 @@ class _Step:
         second: LossGradient | None,
         shards: ShardedParameters | None,
     ) -> None:
+        # Without a constraint there is nothing to weigh against: only a ranking is left.
+        if second is None:
+            addon = spec.addon if spec.addon.needs_saliency else NoAddon()
+            spec = KernelSpec(addon, Alone(), spec.strict, spec.diagnostics)
         self._spec, self._state, self._shards = spec, state, shards
         self._coefficients = _advance_state(spec, state, params, first, second)
         # Both gradients of the parameters that some loss reaches, laid out like them.
-        self._used: list[int] = []
-        self._g_u: list[Tensor] = []
-        self._g_c: list[Tensor] = []
+        self.used: list[int] = []
+        self.g_u: list[Tensor] = []
+        self.g_c: list[Tensor] = []
         sides = first.gradients, second.gradients if second else first.gradients
         for k, (u, c) in enumerate(zip(*sides, strict=True)):
             if u is not None or c is not None:
-                self._used.append(k)
-                self._g_u.append(laid_out(u, params[k]))
-                self._g_c.append(laid_out(c, params[k]) if second else self._g_u[-1])
+                self.used.append(k)
+                self.g_u.append(laid_out(u, params[k]))
+                self.g_c.append(laid_out(c, params[k]) if second else self.g_u[-1])
         if second is None and spec.strict:  # both are written to
-            self._g_c = [g.clone() for g in self._g_u]
+            self.g_c = [g.clone() for g in self.g_u]
         self._layouts: Sequence[tuple[ShardLayout, list[int]]]
-        everything = [*range(len(self._used))]
-        self._layouts = [(WHOLE, everything)] if shards is None else shards.by_layout(self._used)
+        everything = [*range(len(self.used))]
+        self._layouts = [(WHOLE, everything)] if shards is None else shards.by_layout(self.used)
         # What is known of the aggregation, and what the add-on reads about whole gradients.
         self._ratio: float | None = None
         self._weights: tuple[Tensor, Tensor] | None = None
@@ -88,7 +64,7 @@ class _Step:
         self._aggregate(None if second is None else second.loss)
         self._balance: Tensor | None = None
         if spec.addon.compares_signs:
-            self._balance = balance_of(*self._largest_entries(self._g_u, self._g_c))
+            self._balance = balance_of(*self._largest_entries(self.g_u, self.g_c))
         self._eps: Tensor | None = None
         if spec.addon.statistics is not None and spec.addon.stability is None:
             *squares, _, count = self._products(self._layouts).unbind()
@@ -99,8 +75,8 @@ class _Step:
         if spec.addon.needs_saliency:
             self._rank(params, first.salience)
 
-    def run(self, compile: bool) -> StepResult:
-        """Moments, agreement, weight and aggregation, block by block."""
+    def run(self, compile: bool) -> Tensor | None:
+        """Moments, agreement, weight and aggregation, block by block; the raw diagnostics."""
         spec = self._spec
         records: list[Tensor] = []
         for layout, members in self._layouts:
@@ -114,8 +90,7 @@ class _Step:
             if spec.diagnostics:
                 record = loop.sums.record()
                 records += [*layout.gather_rows(record)] if layout.groups else [record]
-        total = merge_records(records) if spec.diagnostics else None
-        return StepResult(self._used, self._g_c, self._g_u if spec.strict else [], total)
+        return merge_records(records) if spec.diagnostics else None
 
     def _aggregate(self, loss: Tensor | None) -> None:
         """Aggregate what is not elementwise; ask for the weights that are decided at each step."""
@@ -129,9 +104,9 @@ class _Step:
             )
         elif aggregate.elementwise:
             return
-        elif self._used:
-            whole = aggregate.combine(flatten(self._g_u), flatten(self._g_c))
-            self._aggregated = torch.split(whole, [g.numel() for g in self._g_u])
+        elif self.used:
+            whole = aggregate.combine(flatten(self.g_u), flatten(self.g_c))
+            self._aggregated = torch.split(whole, [g.numel() for g in self.g_u])
         # The kernel no longer aggregates, so neither should its compilation depend on how.
         spec = self._spec
         self._spec = KernelSpec(spec.addon, Alone(), spec.strict, spec.diagnostics)
@@ -144,9 +119,9 @@ class _Step:
 
     def _products(self, layouts: Sequence[tuple[ShardLayout, list[int]]]) -> Tensor:
         """⟨ĝ_U, ĝ_U⟩, ⟨ĝ_C, ĝ_C⟩, ⟨ĝ_U, ĝ_C⟩ and the number of entries, of all processes [4]."""
-        total = torch.zeros(4, device=self._g_u[0].device if self._g_u else None)
+        total = torch.zeros(4, device=self.g_u[0].device if self.g_u else None)
         for layout, members in layouts:
-            sides = [[side[j] for j in members] for side in (self._g_u, self._g_c)]
+            sides = [[side[j] for j in members] for side in (self.g_u, self.g_c)]
             part = products_of(*sides)
             part = torch.cat([part, part.new_full((1,), sum(g.numel() for g in sides[0]))])
             layout.sum_parts(part)
@@ -169,14 +144,14 @@ class _Step:
     def _rank(self, params: Sequence[Tensor], salience: list[Tensor | None] | None) -> None:
         """Find the gradient that ranks, and its quantile in every whole tensor."""
         if salience is not None:
-            self._ranked = [laid_out(salience[k], params[k]) for k in self._used]
+            self._ranked = [laid_out(salience[k], params[k]) for k in self.used]
         else:  # under `strict` the weight is written over the objective's gradient
-            self._ranked = [g.clone() if self._spec.strict else g for g in self._g_u]
+            self._ranked = [g.clone() if self._spec.strict else g for g in self.g_u]
         # A quantile at the level of rounding counts as 0.
         [largest] = self._largest_entries(self._ranked)
         floor = noise_level(largest.dtype) * largest
         quantile = getattr(self._spec.addon, "quantile", 0.5)
-        for k, values in zip(self._used, self._ranked, strict=True):
+        for k, values in zip(self.used, self._ranked, strict=True):
             whole = values if self._shards is None else self._shards.gathered(k, values)
             threshold = absolute_quantile(whole, quantile)
             rounding = threshold <= floor.to(values.device)
@@ -185,12 +160,12 @@ class _Step:
     def _blocks(self, members: list[int]) -> Iterator[ParameterSlice]:
         """Each of these parameters that is not empty, flat, with all that the kernel reads."""
         for j in members:
-            u, c = self._g_u[j], self._g_c[j]
+            u, c = self.g_u[j], self.g_c[j]
             if u.numel() == 0:
                 continue
             block = ParameterSlice(flat(u), flat(c))
             if self._spec.addon.statistics is not None:
-                moments = self._state.moments_u[self._used[j]], self._state.moments_c[self._used[j]]
+                moments = self._state.moments_u[self.used[j]], self._state.moments_c[self.used[j]]
                 block = block._replace(moment_u=flat(moments[0]), moment_c=flat(moments[1]))
             if self._balance is not None:
                 block = block._replace(balance=self._balance.to(u.device))

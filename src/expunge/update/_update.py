@@ -13,13 +13,14 @@ from expunge._kinds import check_arguments, check_kind
 from expunge.distributed import as_group, start_reduction
 from expunge.update._addons import Addon
 from expunge.update._aggregate import Aggregate, as_aggregate
-from expunge.update._arguments import check_combine_arguments, check_constraint_loss
 from expunge.update._block_loop import COMPILE_FROM, can_compile
 from expunge.update._gradients import (
     Losses,
     LossGradient,
     Term,
+    check_constraint_loss,
     check_scalar,
+    given_gradients,
     loss_gradient,
     trainable,
 )
@@ -27,7 +28,7 @@ from expunge.update._kernel import Diagnostics, KernelSpec, read_record
 from expunge.update._registry import ADDONS
 from expunge.update._shards import ShardedParameters, local_part, sharded_parameters
 from expunge.update._state import State
-from expunge.update._step import StepResult, compute_step
+from expunge.update._step import Step
 
 
 class Update:
@@ -97,7 +98,8 @@ class Update:
         """The objective's and the constraint's loss at the last :meth:`backward`, detached."""
         self.checks_losses = checks_losses
         self._shards: ShardedParameters | None = None
-        self._record: Tensor | None = None
+        self.record: Tensor | None = None
+        """The raw sums of the last step, on the device, unread: see :meth:`read`."""
         self._constrained = False
         self._pending: list[tuple[Tensor, Tensor]] | None = None
 
@@ -172,12 +174,10 @@ class Update:
         self._check_finite(self.losses)
         # The step, into `p.grad`.
         step = self._take(moving if shards is None else shards.local_parts(), first, second)
-        for k, gradient in zip(step.used, step.steps, strict=True):
+        for k, gradient in zip(step.used, step.g_c, strict=True):
             moving[k].grad = gradient if shards is None else shards.as_sharded(k, gradient)
         if self.strict:
-            self._pending = [
-                (moving[k], weight) for k, weight in zip(step.used, step.weights, strict=True)
-            ]
+            self._pending = [(moving[k], w) for k, w in zip(step.used, step.g_u, strict=True)]
 
     @torch.no_grad()
     def combine(
@@ -208,13 +208,11 @@ class Update:
         if (variances is not None and not self._from_parts) or (variances is None and needed):
             raise InvalidInput("`variances` go with the moments `sample`, and only with them.")
         parts = 2 if self._from_parts else 1
-        first, second = check_combine_arguments(
-            objective, constraint, saliency, variances, parts=parts
-        )
+        first, second = given_gradients(objective, constraint, saliency, variances, parts=parts)
         if second is not None and getattr(self.aggregate, "reads_loss", False):
             loss = check_constraint_loss(self.aggregate, constraint_loss)
             second = second._replace(loss=loss)
-        return self._take(objective, first, second).steps
+        return self._take(objective, first, second).g_c
 
     @torch.no_grad()
     def step(self, optimizer: torch.optim.Optimizer) -> None:
@@ -240,14 +238,9 @@ class Update:
         """What the last step was like; reading it waits for the device."""
         if not self.keeps_diagnostics:
             raise InvalidInput("This update keeps no diagnostics: it has `diagnostics=False`.")
-        if self._record is None:
+        if self.record is None:
             raise InvalidInput("There are no diagnostics before the first step.")
-        return self.read(self._record, constrained=self._constrained)
-
-    @property
-    def record(self) -> Tensor | None:
-        """The raw sums of the last step, on the device, unread: see :meth:`read`."""
-        return self._record
+        return self.read(self.record, constrained=self._constrained)
 
     def read(self, record: Tensor, *, constrained: bool) -> Diagnostics:
         """Diagnostics from a raw ``record`` kept earlier."""
@@ -307,16 +300,17 @@ class Update:
         moments = self.addon.statistics
         return moments is not None and moments.from_parts
 
+    @torch.no_grad()
     def _take(
         self, params: Sequence[Tensor], first: LossGradient, second: LossGradient | None
-    ) -> StepResult:
+    ) -> Step:
         compile = self.compile
-        if compile == "auto":
+        if second is None:
+            compile = False
+        elif compile == "auto":
             large = sum(map(Tensor.numel, params)) >= COMPILE_FROM
             compile = large and can_compile(params[0].device.type)
         spec = KernelSpec(self.addon, self.aggregate, self.strict, self.keeps_diagnostics)
-        step = compute_step(
-            spec, self.state, params, first, second, compile=compile, shards=self._shards
-        )
-        self._record, self._constrained = step.record, second is not None
+        step = Step(spec, self.state, params, first, second, self._shards)
+        self.record, self._constrained = step.run(compile), second is not None
         return step

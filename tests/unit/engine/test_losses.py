@@ -17,8 +17,9 @@ from expunge import Callback, Diverged
 from expunge._errors import InvalidInput
 from expunge.data._batches import Batch
 from expunge.data._sources import ArraySource
+from expunge.distributed import SINGLE
 from expunge.engine import Run
-from expunge.engine._losses import parts_of, weigh_micro_batches
+from expunge.engine._losses import parts_of, weigh
 from expunge.methods import METHODS
 from expunge.update import Focus, SampleMoments, Term, Update
 from tests import tiny
@@ -131,9 +132,8 @@ def test_tokens_count_where_the_loss_is_a_mean_over_tokens():
     batch = Batch(labels, labels, "retain")
     method = METHODS["gradient-difference"]()
     parts = batch.parts(2)
-    terms = weigh_micro_batches(
-        iter([torch.zeros(())] * 2), method, "constraint", [None, None], parts
-    )
+    zeros = iter([torch.zeros(())] * 2)
+    terms = weigh(zeros, SINGLE, method, "constraint", [None, None], parts)
     assert [t.weight for t in terms] == pytest.approx([4 / 3, 2 / 3])
     assert METHODS["npo"]().size("objective", batch) == 2
 

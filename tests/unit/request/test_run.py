@@ -16,10 +16,10 @@ from torch import nn
 
 from expunge import _tensors as tensors
 from expunge._errors import InvalidInput, StorageError
+from expunge._tensors import state_digest
 from expunge.data import Examples, load
 from expunge.distributed import Group
 from expunge.engine._artifact import load_artifact
-from expunge.engine._checkpoint import model_digest
 from expunge.evaluation import Predictions, predict
 from expunge.evidence import read_evidence
 from expunge.ledger._id_key import require_key
@@ -83,7 +83,7 @@ def test_no_model_is_passed_over_the_same_data_twice(
     passes: list[tuple[str, str]] = []
 
     def watched(model: nn.Module, data: Any, **options: Any) -> Predictions:
-        passes.append((model_digest(model), data.fingerprint()))
+        passes.append((state_digest(model.state_dict()), data.fingerprint()))
         return predict(model, data, **options)
 
     monkeypatch.setattr("expunge.engine._predict.predict", watched)
@@ -91,7 +91,7 @@ def test_no_model_is_passed_over_the_same_data_twice(
     # The chosen model once more, as it will be used: in the plain memory layout.
     twice = {model for model, data in set(passes) if passes.count((model, data)) > 1}
     assert twice <= {passes[-5][0]}, "the last four are after benign steps"
-    given = model_digest(load_artifact(weights).model)
+    given = state_digest(load_artifact(weights).model.state_dict())
     assert sum(model == given for model, _ in passes) == 4, "each part once, in the preflight"
 
 

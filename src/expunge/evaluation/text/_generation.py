@@ -14,8 +14,7 @@ from expunge._arrays import Array
 from expunge._lazy import import_extra
 from expunge.data.text import IGNORED, TextSet
 from expunge.engine import BATCH, TokenScores, device_of
-from expunge.methods import apply
-from expunge.models import eval_mode
+from expunge.methods import apply, eval_mode
 
 EXTRA = 8
 """Tokens that a continuation may be longer than the answer."""

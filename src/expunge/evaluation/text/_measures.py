@@ -25,8 +25,7 @@ from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge.data.text import IGNORED, TextSet, question_tokens
 from expunge.engine import TokenScores
-from expunge.methods import apply, next_token_loss
-from expunge.models import eval_mode
+from expunge.methods import apply, eval_mode, next_token_loss
 
 LOWEST = 0.2
 """The share of tokens that min-k and min-k++ look at."""
