@@ -104,10 +104,11 @@ def _find_state(path: Path, content: Any) -> State:
     if state is None:
         got = type(content).__name__
         if isinstance(content, dict):
-            got += f" of {', '.join(repr(str(key)) for key in list(content)[:5]) or 'nothing'}"
+            keys = ", ".join(repr(str(key)) for key in list(content)[:5])
+            got = f"a dict of {keys or 'nothing'}"
         raise InvalidInput(
             f"{path} should hold a state dict, by itself or under one of {', '.join(STATE_KEYS)}. "
-            f"(got a {got}) Save it with torch.save(model.state_dict(), FILE)."
+            f"(got {got}) Save it with torch.save(model.state_dict(), FILE)."
         )
     for other, value in content.items():
         copy = _unwrap(value)[1]
