@@ -70,7 +70,8 @@ def test_what_cannot_be_used_is_refused(options: dict[str, Any], complaint: str)
     ],
 )
 def test_numbers_of_a_part_should_be_numbers(make: Any, name: str) -> None:
-    complaint = rf"`{name}` should be a (whole )?number(, at least 2, or None)?\. \(got '"
+    kinds = r"(a (whole )?number(, at least 2, or None)?|positive and finite or \"relative\")"
+    complaint = rf"`{name}` should be {kinds}\. \(got '"
     with pytest.raises(InvalidInput, match=complaint):
         make()
 
