@@ -64,22 +64,22 @@ def copy_model(model: nn.Module) -> nn.Module:
 
 
 def make_optimizer(
-    make: OptimizerFactory | Recipe | None,
+    chosen: OptimizerFactory | Recipe | None,
     params: list[nn.Parameter],
     *,
     lr: float,
     device: torch.device,
 ) -> torch.optim.Optimizer:
     """The optimizer of a run: the recipe's, one that the user's function makes, or Adam."""
-    if isinstance(make, Recipe):
-        return make.optimizer(params)
-    if make is None:
+    if isinstance(chosen, Recipe):
+        return chosen.optimizer(params)
+    if chosen is None:
         return torch.optim.Adam(params, lr=lr, fused=device.type in ("cpu", "cuda"))
-    options = {"lr": lr} if isinstance(make, type) else {}
+    options = {"lr": lr} if isinstance(chosen, type) else {}
     try:
-        made = make(params, **options)
+        made = chosen(params, **options)
     except (TypeError, ValueError) as error:
-        called = getattr(make, "__name__", "make")
+        called = getattr(chosen, "__name__", "make")
         raise InvalidInput(
             f"`optimizer` should be a function of the parameters alone. ({called}: {error}) "
             f"Pass lambda given: {called}(given, ...)."

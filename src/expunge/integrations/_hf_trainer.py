@@ -34,7 +34,7 @@ except ImportError as error:
 
 STATE_FILE = "expunge.safetensors"
 """What a Trainer's checkpoint lacks: moments, random streams, the position in the retain data."""
-MOMENTS = ("moments_u", "moments_c")
+MOMENT_KEYS = ("moments_u", "moments_c")
 SHOWN = ("objective", "constraint", "agreement", "feasible", "cosine", "moved")
 
 
@@ -238,7 +238,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
     def _save_state(self, path: Path) -> None:
         """Write what the Trainer does not save; all processes call this, and the first writes."""
         state = self.update.state_dict()
-        for name in MOMENTS:
+        for name in MOMENT_KEYS:
             state[name] = [_whole(moment, keep=self.group.is_first) for moment in state[name]]
         streams = self.group.exchange(state["generators"])  # shards have streams of their own
         state["generators"] = {key: value for each in streams for key, value in each.items()}
@@ -273,7 +273,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         self._moving = self.method.parameters_to_update(self.problem)
         if self._update_state is not None:
             state, self._update_state = self._update_state, None
-            moments = {name: _sharded_like(self._moving, state[name]) for name in MOMENTS}
+            moments = {name: _sharded_like(self._moving, state[name]) for name in MOMENT_KEYS}
             self.update.load_state_dict(state | moments)
         if self.is_fsdp_enabled and self.method.needs_initial:
             from accelerate.utils import fsdp2_prepare_model

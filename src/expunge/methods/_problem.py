@@ -88,15 +88,15 @@ class Problem:
         self._pairs = pairs
         self._retained = retained
         self._splits = splits
-        self._first = copy_of_moving(model) if keeps_initial else None
+        self._initial_copy = copy_of_moving(model) if keeps_initial else None
         self._first_batch = True
 
     @cached_property
     def initial(self) -> nn.Module:
         """The model as it was given: frozen, in eval mode."""
-        if self._first is None:
+        if self._initial_copy is None:
             raise InvalidInput("This problem should keep the initial model: `keeps_initial=True`.")
-        return self._first.eval().requires_grad_(False)
+        return self._initial_copy.eval().requires_grad_(False)
 
     @property
     def parameters(self) -> list[nn.Parameter]:

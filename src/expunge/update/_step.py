@@ -32,27 +32,27 @@ class Step:
         spec: KernelSpec,
         state: State,
         params: Sequence[Tensor],
-        first: LossGradient,
-        second: LossGradient | None,
+        objective: LossGradient,
+        constraint: LossGradient | None,
         shards: ShardedParameters | None,
     ) -> None:
         # Without a constraint there is nothing to weigh against: only a ranking is left.
-        if second is None:
+        if constraint is None:
             addon = spec.addon if spec.addon.needs_saliency else NoAddon()
             spec = KernelSpec(addon, Alone(), spec.strict, spec.diagnostics)
         self._spec, self._state, self._shards = spec, state, shards
-        self._coefficients = _advance_state(spec, state, params, first, second)
+        self._coefficients = _advance_state(spec, state, params, objective, constraint)
         # Both gradients of the parameters that some loss reaches, laid out like them.
         self.used: list[int] = []
         self.g_u: list[Tensor] = []
         self.g_c: list[Tensor] = []
-        sides = first.gradients, second.gradients if second else first.gradients
+        sides = objective.gradients, constraint.gradients if constraint else objective.gradients
         for k, (u, c) in enumerate(zip(*sides, strict=True)):
             if u is not None or c is not None:
                 self.used.append(k)
                 self.g_u.append(laid_out(u, params[k]))
-                self.g_c.append(laid_out(c, params[k]) if second else self.g_u[-1])
-        if second is None and spec.strict:  # both are written to
+                self.g_c.append(laid_out(c, params[k]) if constraint else self.g_u[-1])
+        if constraint is None and spec.strict:  # both are written to
             self.g_c = [g.clone() for g in self.g_u]
         self._layouts: Sequence[tuple[ShardLayout, list[int]]]
         everything = [*range(len(self.used))]
@@ -61,7 +61,7 @@ class Step:
         self._ratio: float | None = None
         self._weights: tuple[Tensor, Tensor] | None = None
         self._aggregated: Sequence[Tensor] | None = None
-        self._aggregate(None if second is None else second.loss)
+        self._aggregate(None if constraint is None else constraint.loss)
         self._balance: Tensor | None = None
         if spec.addon.compares_signs:
             self._balance = balance_of(*self._largest_entries(self.g_u, self.g_c))
@@ -73,7 +73,7 @@ class Step:
         self._ranked: list[Tensor] = []
         self._thresholds: list[Tensor] = []
         if spec.addon.needs_saliency:
-            self._rank(params, first.salience)
+            self._rank(params, objective.salience)
 
     def run(self, compile: bool) -> Tensor | None:
         """Moments, agreement, weight and aggregation, block by block; the raw diagnostics."""
@@ -194,19 +194,19 @@ def _advance_state(
     spec: KernelSpec,
     state: State,
     params: Sequence[Tensor],
-    first: LossGradient,
-    second: LossGradient | None,
+    objective: LossGradient,
+    constraint: LossGradient | None,
 ) -> tuple[float, ...]:
     """Count the step; return the coefficients of its moments: keep, add, a scale for each loss."""
     moments = spec.addon.statistics
-    if second is None or moments is None:
-        state.step += second is not None
+    if constraint is None or moments is None:
+        state.step += constraint is not None
         return 0.0, 0.0, 0.0, 0.0
-    keep, add, scale_u = moments.coefficients(state.step + 1, first.parts)
-    scale_c = moments.coefficients(state.step + 1, second.parts).scale
+    keep, add, scale_u = moments.coefficients(state.step + 1, objective.parts)
+    scale_c = moments.coefficients(state.step + 1, constraint.parts).scale
     state.prepare(params)
     state.step += 1
-    if first.squares is not None and second.squares is not None:
-        torch._foreach_copy_(state.moments_u, first.squares)
-        torch._foreach_copy_(state.moments_c, second.squares)
+    if objective.squares is not None and constraint.squares is not None:
+        torch._foreach_copy_(state.moments_u, objective.squares)
+        torch._foreach_copy_(state.moments_c, constraint.squares)
     return keep, add, scale_u, scale_c

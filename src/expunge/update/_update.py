@@ -150,7 +150,7 @@ class Update:
         sharded, alone = shards is not None, self.group.size == 1
         # Both gradients, averaged over the processes: that of the objective is on its way while
         # the constraint is computed.
-        first = loss_gradient(
+        grad_u = loss_gradient(
             objective,
             moving,
             squares=squares,
@@ -158,22 +158,22 @@ class Update:
             retain_graph=retain_graph,
             sharded=sharded,
         )
-        reduced = None if alone else start_reduction(self.group, first, moving)
-        second = None
+        reduced = None if alone else start_reduction(self.group, grad_u, moving)
+        grad_c = None
         if constraint is not None:
-            second = loss_gradient(constraint, moving, squares=squares, sharded=sharded)
-            second = second if alone else start_reduction(self.group, second, moving)()
-        first = first if reduced is None else reduced()
+            grad_c = loss_gradient(constraint, moving, squares=squares, sharded=sharded)
+            grad_c = grad_c if alone else start_reduction(self.group, grad_c, moving)()
+        grad_u = grad_u if reduced is None else reduced()
         # Checks and losses.
-        if squares and second is not None and min(first.parts, second.parts) < 2:
+        if squares and grad_c is not None and min(grad_u.parts, grad_c.parts) < 2:
             raise InvalidInput(
                 "The moments `sample` need each loss in at least 2 micro-batches: pass a list of "
-                f"losses. (got {first.parts} and {second.parts})"
+                f"losses. (got {grad_u.parts} and {grad_c.parts})"
             )
-        self.losses = (first.loss, None if second is None else second.loss)
+        self.losses = (grad_u.loss, None if grad_c is None else grad_c.loss)
         self._check_finite(self.losses)
         # The step, into `p.grad`.
-        step = self._take(moving if shards is None else shards.local_parts(), first, second)
+        step = self._take(moving if shards is None else shards.local_parts(), grad_u, grad_c)
         for k, gradient in zip(step.used, step.g_c, strict=True):
             moving[k].grad = gradient if shards is None else shards.as_sharded(k, gradient)
         if self.strict:
@@ -208,11 +208,11 @@ class Update:
         if (variances is not None and not self._from_parts) or (variances is None and needed):
             raise InvalidInput("`variances` go with the moments `sample`, and only with them.")
         parts = 2 if self._from_parts else 1
-        first, second = given_gradients(objective, constraint, saliency, variances, parts=parts)
-        if second is not None and getattr(self.aggregate, "reads_loss", False):
+        grad_u, grad_c = given_gradients(objective, constraint, saliency, variances, parts=parts)
+        if grad_c is not None and getattr(self.aggregate, "reads_loss", False):
             loss = check_constraint_loss(self.aggregate, constraint_loss)
-            second = second._replace(loss=loss)
-        return self._take(objective, first, second).g_c
+            grad_c = grad_c._replace(loss=loss)
+        return self._take(objective, grad_u, grad_c).g_c
 
     @torch.no_grad()
     def step(self, optimizer: torch.optim.Optimizer) -> None:
@@ -302,15 +302,15 @@ class Update:
 
     @torch.no_grad()
     def _take(
-        self, params: Sequence[Tensor], first: LossGradient, second: LossGradient | None
+        self, params: Sequence[Tensor], grad_u: LossGradient, grad_c: LossGradient | None
     ) -> Step:
         compile = self.compile
-        if second is None:
+        if grad_c is None:
             compile = False
         elif compile == "auto":
             large = sum(map(Tensor.numel, params)) >= COMPILE_FROM
             compile = large and can_compile(params[0].device.type)
         spec = KernelSpec(self.addon, self.aggregate, self.strict, self.keeps_diagnostics)
-        step = Step(spec, self.state, params, first, second, self._shards)
-        self.record, self._constrained = step.run(compile), second is not None
+        step = Step(spec, self.state, params, grad_u, grad_c, self._shards)
+        self.record, self._constrained = step.run(compile), grad_c is not None
         return step
