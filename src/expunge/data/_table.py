@@ -132,10 +132,10 @@ def assign_roles(table: Table, options: Mapping[str, Any]) -> Roles:
     label, names = one("label"), one("id")
     split = None if table.splits is not None else one("split")
     if label is None:
+        others = ["COLUMN", *(each for each in table.columns if each not in (names, split))]
         raise InvalidInput(
             f"{table.source} should have a column {', '.join(COLUMN_NAMES['label'])}. (got "
-            f"{', '.join(table.columns)}) Name the column to predict: "
-            f"label={list(table.columns)[-1]}."
+            f"{', '.join(table.columns)}) Name the column to predict: label={others[-1]}."
         )
     if label in (names, split):
         raise InvalidInput(

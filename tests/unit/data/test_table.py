@@ -101,6 +101,8 @@ def test_options_that_do_not_fit_the_table_are_wrong_usage(options, complaint):
 def test_a_table_without_a_label_says_how_to_name_one():
     with pytest.raises(InvalidInput, match=r"label, labels, .* \(got a, b\) .*: label=b\."):
         assign_roles(Table("t.csv", {"a": [1], "b": [2]}), {})
+    with pytest.raises(InvalidInput, match=r"label=b\."):
+        assign_roles(Table("t.csv", {"id": [0], "b": [2], "split": ["train"]}), {})
 
 
 @pytest.mark.parametrize(
