@@ -35,9 +35,10 @@ def test_the_stages_add_up_to_the_total(clock: SimpleNamespace) -> None:
         with watch.time(stage):
             turn(clock, wall)
     # The run was resumed: 5 seconds of steps were done before.
-    run = SimpleNamespace(seconds=(5.0, 10.0), method_seconds=(0.0, 0.0))
+    whole, method = SimpleNamespace(both=(5.0, 10.0)), SimpleNamespace(both=(0.0, 0.0))
+    run = SimpleNamespace(watch=whole, method_watch=method)
     watch.on_start(cast("Run", run))
-    run.seconds, run.method_seconds = (28.0, 56.0), (3.0, 6.0)
+    whole.both, method.both = (28.0, 56.0), (3.0, 6.0)
     watch.on_end(cast("Run", run))
     turn(clock, 6.0)
 
