@@ -77,13 +77,15 @@ bench: venv ## Side-by-side speed ratios; two hours, on an otherwise idle machin
 	$(BIN)/python benchmarks/growth.py
 
 STORE ?= bench-store
-results: venv ## Resume the benchmarks on CIFAR-10 and write them into results/ and docs/; set DATA to its folder.
-	@test -n "$(DATA)" || { echo "Say where CIFAR-10 is: make results DATA=DIR"; exit 1; }
-	test -d $(STORE) || { mkdir $(STORE) && for archive in results/*/store.tar.xz; do \
+results: venv ## Resume the benchmarks and write them into results/ and docs/; DATA holds CIFAR-10 and SVHN.
+	@test -n "$(DATA)" || { echo "Say where CIFAR-10 and SVHN are: make results DATA=DIR"; exit 1; }
+	test -d $(STORE) || { mkdir $(STORE) && for archive in results/*/store*.tar.xz; do \
 		tar -xJf $$archive -C $(STORE) --strip-components=1; done; }
 	$(BIN)/expunge bench run paper-eighth --data $(DATA) --store $(STORE) --out results/paper-eighth
 	$(BIN)/expunge bench run rivals --data $(DATA) --store $(STORE) --out results/rivals
+	$(BIN)/expunge bench run paper-mini --data $(DATA) --store $(STORE) --out results/paper-mini
 	$(BIN)/python docs/_site/reproduction.py
+	$(BIN)/python docs/_site/paper_mini.py
 	$(BIN)/python docs/_site/readme_figure.py
 
 format: venv ## Format the code and fix what can be fixed.

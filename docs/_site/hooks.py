@@ -71,8 +71,9 @@ def on_files(files: Files, config: Any) -> Files:
 def repository_files() -> list[str]:
     """The paths of the repository's files that are part of the site."""
     found = [path for pattern in REPOSITORY for path in sorted(ROOT.glob(pattern))]
-    left_out = {"__pycache__", "store", "store.tar.xz"}  # the trained models of a benchmark
+    left_out = {"__pycache__", "store"}
     kept = [path for path in found if path.is_file() and not left_out & {*path.parts}]
+    kept = [path for path in kept if path.suffix != ".xz"]  # the trained models of a benchmark
     return [path.relative_to(ROOT).as_posix() for path in kept if "egg-info" not in str(path)]
 
 

@@ -106,6 +106,12 @@ def at_last(
     return paired(own, others, metric, runs.epoch) or paired(own, others, metric, None)
 
 
+def rmia(own: Sequence[BenchResult], runs: TaskResults) -> str:
+    """A cell: the AUC of RMIA as delivered."""
+    values = at_last(own, runs, "rmia_auc")
+    return f"{statistics.mean(values):.2f}" if values else ""
+
+
 def test_accuracy(own: Sequence[BenchResult], runs: TaskResults) -> str:
     """A cell: TA minus the retrained model's."""
     values = at_last(own, runs, "ta", less_ideal=True)
@@ -117,6 +123,7 @@ TABLES = {
     "AUC of the loss attack, as delivered and later": delivered_and_later(
         "loss_auc", "relearned_auc", ".2f"
     ),
+    "AUC of RMIA, with both retrained models as references": rmia,
     "TA minus the retrained model's": test_accuracy,
 }
 
