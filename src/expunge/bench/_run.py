@@ -72,7 +72,7 @@ def _status(stage: Stage, block: str, store: Store) -> StageStatus:
         except DataError:
             return StageStatus(stage, block, "damaged")
         return StageStatus(stage, block, "done")
-    if (store.root / ".locks" / f"{stage.key}.lock").exists():
+    if store.lock_path(stage).exists():
         try:
             with store.lock(stage):
                 pass
@@ -81,7 +81,7 @@ def _status(stage: Stage, block: str, store: Store) -> StageStatus:
     failure = store.failure(stage)
     if failure is not None:
         return StageStatus(stage, block, "failed", failure)
-    if (store.root / ".work" / stage.key).is_dir():
+    if store.work_path(stage).is_dir():
         return StageStatus(stage, block, "interrupted")
     return StageStatus(stage, block, "missing")
 

@@ -24,7 +24,7 @@ class TokenScores:
     """What a model says of every token of every answer, given the tokens before it; all [N, T].
 
     A column is a position of the row of tokens. Where ``answered`` is False there is no token to
-    predict, and the numbers are 0.
+    predict, and all numbers but ``predicted`` are 0.
 
     Args:
         labels: the tokens of the answers, -100 elsewhere.

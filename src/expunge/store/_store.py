@@ -68,8 +68,13 @@ class Store:
         self.prepare()
         with ExitStack() as stack:
             with storage_errors(f"lock {stage.key} in {self.root}"):
-                stack.enter_context(file_lock(self._hidden("locks") / f"{stage.key}.lock"))
+                self._hidden("locks")
+                stack.enter_context(file_lock(self.lock_path(stage)))
             yield
+
+    def lock_path(self, stage: Stage) -> Path:
+        """The path of a stage's lock file, whether or not it exists."""
+        return self.root / ".locks" / f"{stage.key}.lock"
 
     def work(self, stage: Stage) -> Path:
         """Create the folder to compute a stage in: the same for every attempt, until it is done."""

@@ -16,11 +16,11 @@ def noise_level(dtype: torch.dtype) -> float:
     return ROUNDINGS * torch.finfo(dtype).eps
 
 
-def largest_entry(gradients: Sequence[Tensor | None], like: Tensor) -> Tensor:
+def largest_entry(gradients: Sequence[Tensor], like: Tensor) -> Tensor:
     """The largest |x| in all of ``gradients``, a scalar of the device and type of ``like``."""
     largest = torch.zeros_like(like)
     for gradient in gradients:
-        if gradient is not None and gradient.numel():
+        if gradient.numel():
             lowest, highest = torch.aminmax(gradient)  # many times faster than a norm
             entry = torch.maximum(highest, -lowest)
             largest = torch.maximum(largest, entry.to(like.device, like.dtype))

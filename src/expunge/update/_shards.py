@@ -1,9 +1,10 @@
-"""Parameters sharded over processes: the part that is here, and the little that needs the others.
+"""Parameters sharded over processes: the shard that is here, and what needs the others.
 
-FSDP2 and tensor parallelism hold a parameter as a ``DTensor``, of which a process has one part.
-All arithmetic of the update is elementwise, so it runs on the parts as they are. Three things need
-all processes, and cost one small exchange each: the diagnostics, the largest entries of the
-gradients, and the medians of saliency.
+FSDP2 and tensor parallelism hold a parameter as a ``DTensor``, of which a process has one shard.
+All arithmetic of the update is elementwise, so it runs on the shards as they are. Processes
+exchange a few numbers for the diagnostics, for the largest entries of the gradients, and for the
+products of the gradients (``AdaptiveSum``, ``eps="relative"``). Only the quantiles of ``Saliency``
+need whole tensors: its gradient is gathered, one parameter at a time.
 """
 
 from __future__ import annotations
@@ -77,13 +78,13 @@ class ShardLayout:
     device: str = "cpu"
     """The device that processes exchange tensors on; parts may be offloaded elsewhere."""
 
-    def sum_parts(self, counts: Tensor) -> None:
-        """Sum over the parts, in place."""
-        moved = counts.to(self.device)
+    def sum_over_shards(self, values: Tensor) -> None:
+        """Sum over the shards, in place."""
+        moved = values.to(self.device)
         for group in self.groups:
             torch.distributed.all_reduce(moved, group=group)
-        if moved is not counts:
-            counts.copy_(moved)
+        if moved is not values:
+            values.copy_(moved)
 
     def gather_rows(self, row: Tensor) -> Tensor:
         """The rows of all parts, [parts, length]; one row where nothing is sharded."""

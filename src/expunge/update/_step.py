@@ -124,7 +124,7 @@ class Step:
             sides = [[side[j] for j in members] for side in (self.g_u, self.g_c)]
             part = products_of(*sides)
             part = torch.cat([part, part.new_full((1,), sum(g.numel() for g in sides[0]))])
-            layout.sum_parts(part)
+            layout.sum_over_shards(part)
             total = total + part.to(total.device)
         return total
 

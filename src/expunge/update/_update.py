@@ -55,8 +55,8 @@ class Update:
         checks_losses: refuse losses that are not finite in :meth:`backward`; a loop may do so
             itself.
 
-    Parameters sharded by FSDP2 (``fully_shard``) are updated part by part in each process, and
-    nothing is gathered: see ``docs/how-to/large-models.md``.
+    Parameters sharded by FSDP2 (``fully_shard``) are updated shard by shard in each process, and
+    only ``saliency`` gathers gradients: see ``docs/how-to/large-models.md``.
 
     Example:
         >>> from expunge.update import WeightedSum
@@ -128,8 +128,8 @@ class Update:
             objective: U, to minimise on the data to forget.
             constraint: C, to keep small on the data to retain; None where there is none.
             params: the parameters to move.
-            saliency: for ``Saliency``, the plain loss on forget data where its gradient is not
-                ±that of the objective. It may share the objective's graph.
+            saliency: for ``Saliency``, the plain loss on forget data; not needed where its gradient
+                is that of the objective or its negative. It may share the objective's graph.
             retain_graph: set it where objective and constraint share a part of their graphs.
 
         Raises:

@@ -48,7 +48,7 @@ class AdaptiveSum(Aggregate):
         raise TypeError(f"{type(self).__name__} should define `weights`.")
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
-        """One tensor from all of ĝ_U and ĝ_C, at a first step."""
+        """One tensor from all of ĝ_U and ĝ_C, to try it out: a step takes ``weights`` instead."""
         products = products_of([objective], [constraint])
         a, b = self.weights(Readings(*products.unbind()), {})
         return a * objective + b * constraint
@@ -89,8 +89,8 @@ class PrimalDual(AdaptiveSum):
         λ ← max(0, λ + ``rate`` · (C - b)),
 
     with C the constraint's loss on the step's batch. The bound b is the mean of C over the first
-    ``settle`` steps, during which λ stays, plus ``slack``; or ``bound`` itself. λ and b are in
-    ``Update.state_dict()``.
+    ``settle`` steps, during which λ stays, plus ``slack``; or ``bound`` itself. Between steps λ is
+    kept as ``multiplier`` and, without ``bound``, the mean as ``initial loss`` over ``steps``.
 
     Use it if it is known how much the constraint's loss may rise, and no α: over some dozens of
     steps it finds the weight by itself.
@@ -112,7 +112,7 @@ class PrimalDual(AdaptiveSum):
     >>> memory = {}
     >>> step = lambda loss: PrimalDual(rate=10.0, bound=0.5).weights(
     ...     Readings(*torch.zeros(3), torch.tensor(loss)), memory)
-    >>> [round(float(step(loss)[1]), 3) for loss in (0.7, 0.7, 0.1)]  # b = λ/(1 + λ)
+    >>> [round(float(step(loss)[1]), 3) for loss in (0.7, 0.7, 0.1)]  # λ/(1 + λ)
     [0.95, 0.955, 0.958]
     """
 

@@ -90,7 +90,7 @@ def test_a_median_of_rounding_lets_all_of_a_tensor_move() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_the_largest_entry_of_many_tensors(dtype: torch.dtype) -> None:
-    tensors = [torch.tensor([1.0, -5.0], dtype=dtype), None, torch.empty(0, dtype=dtype)]
+    tensors = [torch.tensor([1.0, -5.0], dtype=dtype), torch.empty(0, dtype=dtype)]
     assert largest_entry(tensors, torch.empty((), dtype=torch.float64)) == 5.0
     assert largest_entry([], torch.empty(())) == 0.0
 

@@ -94,7 +94,7 @@ def _draw_means(ax: Any, frontiers: sweeps.Frontiers, method: str) -> None:
     reached = ta_lost <= frontiers.ta_lost[-1] + 1e-9
     for fronts, name, colour, width in (
         (frontiers.base, method, style.GREY, 3.2),
-        (frontiers.addon, f"{method}-FOCUS", style.VERMILLION, 2.0),
+        (frontiers.other, f"{method}-FOCUS", style.VERMILLION, 2.0),
     ):
         curves = np.array(
             [sweeps.frontier_at(front, ta_lost.tolist()) for front in fronts.values()]

@@ -99,7 +99,7 @@ PAPER_TABLES = (
 
 
 def table1(results: Iterable[BenchResult]) -> list[Summary]:
-    """Masks compared, a method alone and with each add-on: Table 1, or every task as it."""
+    """Masks compared, a method alone and with each add-on: Table 1, or the same of every task."""
     tasks = group_results(results)
     parts = [part for part in PAPER_TABLES if part.table == "table1"]
     chosen = [(runs, part.methods) for part in parts for runs in tasks if _fits(part, runs)]
@@ -120,7 +120,7 @@ def masks(runs: TaskResults, methods: Sequence[str]) -> Summary:
 
 
 def table2(results: Iterable[BenchResult]) -> list[Summary]:
-    """The benchmark of references, methods and add-ons: Table 2, or every task as it."""
+    """The benchmark of references, methods and add-ons: Table 2, or the same of every task."""
     tasks = group_results(results)
     (part,) = (part for part in PAPER_TABLES if part.table == "table2")
     chosen = [runs for runs in tasks if _fits(part, runs)] or tasks
@@ -163,15 +163,13 @@ def _unlearned(results: Iterable[BenchResult]) -> list[TaskResults]:
     return [runs for runs in group_results(results) if runs.unlearned]
 
 
-def beside_printed(
-    summary: Summary, printed: Printed, metrics: Sequence[str] | None = None
-) -> Summary:
+def beside_printed(summary: Summary, printed: Printed) -> Summary:
     """A summary with, for each metric, a column of ours and one of the paper's.
 
     Rows go by their labels; those that only the paper has come last. The best of ours are marked,
     by our rule: the MIA nearest to the ideal model's, where the paper prefers the lowest.
     """
-    names = tuple(metrics or (m for m in summary.metrics if m in METRIC_NAMES))
+    names = tuple(m for m in summary.metrics if m in METRIC_NAMES)
     groups = [
         replace(group, rows=tuple(_beside(row, printed, names) for row in group.rows))
         for group in summary.groups

@@ -12,6 +12,7 @@ from expunge.bench.paper._frontier import (
     in_words,
     preferred_sweep,
 )
+from expunge.bench.paper.claims import _sweeps
 from expunge.bench.paper.claims._sweeps import MAX_LOST, compare_frontiers
 from expunge.bench.plots._style import MissingResults
 from tests.unit.bench.paper.claims.test_frontier import swept
@@ -42,13 +43,16 @@ def test_a_panel_shows_both_frontiers_and_their_difference() -> None:
     assert ax.get_ylim()[0] == 0
 
 
-def test_what_lies_between_the_lines_is_the_area_in_the_title() -> None:
+def test_what_lies_between_the_lines_is_the_area_in_the_title(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     results = swept("none") + swept("focus", price=0.4)
     [(_, figure)] = focus_versus_rate(results)
     base, focus = (line.get_ydata() for line in figure.axes[0].lines)
     (runs,) = group_results(results)
     sweeps = [preferred_sweep(runs, "random-label", addon) for addon in ("none", "focus")]
-    differences = compare_frontiers(*sweeps, step=MAX_LOST / 120).differences
+    monkeypatch.setattr(_sweeps, "STEP", MAX_LOST / 120)
+    differences = compare_frontiers(*sweeps).differences
     drawn = np.mean(list(differences.values()), axis=0)
     shown = [float(value) for value in focus - base if not np.isnan(value)]
     assert len(shown) > 30

@@ -140,15 +140,17 @@ class Pairs:
     both: dict[int, tuple[BenchResult, BenchResult]] = field(default_factory=dict)
     base_diverged: tuple[int, ...] = ()
     other_diverged: tuple[int, ...] = ()
+    names: tuple[str, str] = ("base", "add-on")
 
     @classmethod
-    def of(cls, base: Seeds, other: Seeds) -> Pairs:
-        """The pairs of the seeds that both variants have."""
+    def of(cls, base: Seeds, other: Seeds, names: tuple[str, str] = names) -> Pairs:
+        """The pairs of the seeds that both variants have; ``names`` are what remarks call them."""
         seeds = sorted(set(base) & set(other))
         return cls(
             {s: (base[s], other[s]) for s in seeds if not (base[s].diverged or other[s].diverged)},
             tuple(s for s in seeds if base[s].diverged),
             tuple(s for s in seeds if other[s].diverged),
+            names,
         )
 
     @classmethod
@@ -164,8 +166,8 @@ class Pairs:
     @property
     def remark(self) -> str:
         """The seeds that diverged, in words."""
-        parts = [("base", self.base_diverged), ("add-on", self.other_diverged)]
-        return _joined([diverged_in_words(seeds, name) for name, seeds in parts])
+        pairs = zip((self.base_diverged, self.other_diverged), self.names, strict=True)
+        return _joined([diverged_in_words(seeds, name) for seeds, name in pairs])
 
 
 def diverged_in_words(seeds: Sequence[int], name: str = "") -> str:

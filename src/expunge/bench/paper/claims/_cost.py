@@ -100,7 +100,8 @@ def slower(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]
             competes = rival.addon == "none" or rival == BenchRun("random-label", "saliency")
             if not (competes and rival.is_linear):
                 continue
-            pairs = Pairs.of(runs.at_main(focus), runs.at_main(rival))
+            names = (focus.label, rival.label)
+            pairs = Pairs.of(runs.at_main(focus), runs.at_main(rival), names)
             late = [s for s, (a, b) in pairs.both.items() if b.evaluated and _misses(a, b)]
             yield settle(
                 claim,

@@ -21,7 +21,6 @@ from expunge.bench.paper.claims._base import (
     verdict,
 )
 from expunge.methods import METHODS
-from expunge.update import ADDONS
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,13 @@ class Dominates:
             base, addon = runs.sweep(BenchRun(variant.method)), runs.sweep(variant)
             if variant.method in self.optional_methods and not addon:
                 continue
-            yield self.finding(claim, group, base, addon, ADDONS.label(variant.addon))
+            labels = (BenchRun(variant.method).label, variant.label)
+            yield self.finding(claim, group, base, addon, labels)
 
     def finding(
-        self, claim: Claim, group: str, base: Sweep, other: Sweep, label: str
+        self, claim: Claim, group: str, base: Sweep, other: Sweep, labels: tuple[str, str]
     ) -> ClaimFinding:
-        """What lies between the frontiers of two sweeps, in numbers and words."""
+        """What lies between the frontiers of two sweeps with these labels, in numbers and words."""
         frontiers = sweeps.compare_frontiers(base, other, remainder=self.remainder)
         if not frontiers.means:
             why = self._why_none(frontiers, sum(setting in other for setting in base))
@@ -62,8 +62,8 @@ class Dominates:
         counted = {
             "runs without a counterpart, left out": frontiers.left_out,
             "seeds with fewer settings, left out": frontiers.unfinished,
-            "base runs diverged": base_diverged,
-            "add-on runs diverged": other_diverged,
+            f"{labels[0]} runs diverged": base_diverged,
+            f"{labels[1]} runs diverged": other_diverged,
         }
         return settle(
             claim,
@@ -72,7 +72,7 @@ class Dominates:
             Region(high=-margin, grey=2 * margin),
             "points",
             f"the frontiers coincide within {margin:g} points" if alike else "",
-            _least_in_words(frontiers, label, self.remainder.label),
+            _least_in_words(frontiers, labels, self.remainder.label),
             f"{frontiers.settings} settings",
             *(f"{what}: {count}" for what, count in counted.items() if count),
             failures=other_diverged,
@@ -86,14 +86,15 @@ class Dominates:
         return f"{self.remainder.label} was not measured"
 
 
-def _least_in_words(frontiers: sweeps.Frontiers, addon: str, label: str) -> str:
-    """``least |rUA| within reach of both 0.41 with FOCUS, 1.30 without``: lower need not be low."""
+def _least_in_words(frontiers: sweeps.Frontiers, labels: tuple[str, str], metric: str) -> str:
+    """``least |rUA| within reach of both: SRL 1.30, SRL-FOCUS 0.41``: lower need not be low."""
     last = frontiers.ta_lost[-1:]
-    with_it, without = (
+    base, other = (
         np.mean([sweeps.frontier_at(front, last)[0] for front in fronts.values()])
-        for fronts in (frontiers.addon, frontiers.base)
+        for fronts in (frontiers.base, frontiers.other)
     )
-    return f"least {label} within reach of both {with_it:.2f} with {addon}, {without:.2f} without"
+    least = f"{labels[0]} {base:.2f}, {labels[1]} {other:.2f}"
+    return f"least {metric} within reach of both: {least}"
 
 
 def dominated(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
@@ -103,7 +104,7 @@ def dominated(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFindi
         for method in ("random-label", "scrub"):
             rival, label = runs.sweep(BenchRun(method)), METHODS.label(method)
             group = f"{runs.name} {label} and NGPlus"
-            found = Dominates().finding(claim, group, base, rival, label)
+            found = Dominates().finding(claim, group, base, rival, ("NGPlus", label))
             if found.status != "no data":
                 yield found
 

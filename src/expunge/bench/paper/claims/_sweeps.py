@@ -28,6 +28,8 @@ MIN_SETTINGS = 3
 MAX_LOST = 2.0
 """Points of TA lost up to which frontiers are compared, fixed beforehand: at larger losses both
 sides have often reached zero, and such losses dilute the mean."""
+STEP = 0.25
+"""Points of TA from one of the losses compared to the next."""
 SWEPT_METHODS = (*CONSTRAINED_METHODS, "match-unseen")
 SWEPT_ADDONS = ("focus", "prob", "and")
 
@@ -139,7 +141,7 @@ class Frontiers:
     """
 
     base: dict[int, list[StoppingPoint]]
-    addon: dict[int, list[StoppingPoint]]
+    other: dict[int, list[StoppingPoint]]
     ta_lost: list[float]
     settings: int
     left_out: int = 0
@@ -147,13 +149,13 @@ class Frontiers:
 
     @property
     def differences(self) -> dict[int, list[float]]:
-        """The add-on's frontier minus the base's at each loss of TA, by seed."""
+        """The other's frontier minus the base's at each loss of TA, by seed."""
         return {
             seed: [
                 second - first
                 for first, second in zip(
                     frontier_at(self.base[seed], self.ta_lost),
-                    frontier_at(self.addon[seed], self.ta_lost),
+                    frontier_at(self.other[seed], self.ta_lost),
                     strict=True,
                 )
             ]
@@ -168,19 +170,20 @@ class Frontiers:
 
 def compare_frontiers(
     base: Sweep,
-    addon: Sweep,
+    other: Sweep,
     *,
-    max_lost: float = MAX_LOST,
-    step: float = 0.25,
     remainder: Remainder = RUA,
     least: int = MIN_SETTINGS,
 ) -> Frontiers:
-    """Compare two sweeps at losses of TA of 0, ``step``, … ``max_lost`` points, seed by seed."""
+    """Compare two sweeps at losses of TA of 0, ``STEP``, … ``MAX_LOST`` points, seed by seed.
+
+    ``least`` is the number of settings that make a sweep.
+    """
     # The runs that both variants have, and what is left out.
-    pair = balanced((base, addon), least)
+    pair = balanced((base, other), least)
     seeds, settings = seeds_of(pair[0]), len(pair[0])
-    left_out = sum(map(_count, (base, addon))) - sum(map(_count, pair))
-    unfinished = len(set(seeds_of(base)) & set(seeds_of(addon))) - len(seeds)
+    left_out = sum(map(_count, (base, other))) - sum(map(_count, pair))
+    unfinished = len(set(seeds_of(base)) & set(seeds_of(other))) - len(seeds)
 
     # All points of both variants by seed; a seed without any was not measured.
     clouds = [
@@ -198,7 +201,7 @@ def compare_frontiers(
     )
     ta_lost = [
         float(points)
-        for points in np.arange(0.0, max_lost + step / 2, step)
+        for points in np.arange(0.0, MAX_LOST + STEP / 2, STEP)
         if points <= max(reach, 0.0) + 1e-9
     ]
     first, second = ({seed: pareto(cloud[seed]) for seed in measured} for cloud in clouds)

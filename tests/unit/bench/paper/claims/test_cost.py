@@ -89,6 +89,15 @@ def test_a_competitor_that_never_arrives_is_named() -> None:
     assert "not reached with seed 0, 1, 2" in only(results, "twice").detail
 
 
+def test_diverged_runs_of_a_competitor_go_by_its_name() -> None:
+    results = [run("random-label", "focus", s, rua=1.0) for s in range(3)]
+    results += [run("scrub", "none", s, rua=5.0) for s in range(2)]
+    results.append(run("scrub", "none", 2, diverged="nan"))
+    detail = only(results, "twice").detail
+    assert "SCRUB diverged with seed 2" in detail
+    assert "add-on" not in detail
+
+
 def test_bounds_on_cost_are_counted_apart() -> None:
     results = [run("random-label", addon, s) for addon in ("none", "and") for s in range(3)]
     assert claim_ledger(results, ["overhead"]).count.startswith("0 held")

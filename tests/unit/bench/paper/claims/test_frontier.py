@@ -68,7 +68,7 @@ def test_two_seeds_or_a_diverged_run_cannot_hold() -> None:
     results[-1] = run("random-label", "focus", lost.seed, lr=lost.lr, diverged="nan")
     found = clock_of(results)
     assert found.status == "inconclusive"
-    assert "add-on runs diverged: 1" in found.detail
+    assert "SRL-FOCUS runs diverged: 1" in found.detail
 
 
 def test_settings_of_one_arm_only_are_left_out_and_counted() -> None:
@@ -90,9 +90,9 @@ def test_a_seed_whose_sweep_is_not_finished_does_not_count() -> None:
 
 def test_what_is_left_stands_beside_a_frontier_that_is_lower() -> None:
     found = clock_of(swept("none") + swept("focus", price=0.4))
-    words = r"least \|rUA\| within reach of both ([\d.]+) with FOCUS, ([\d.]+) without"
+    words = r"least \|rUA\| within reach of both: SRL ([\d.]+), SRL-FOCUS ([\d.]+)"
     (pair,) = re.findall(words, found.detail)
-    assert 0 < float(pair[0]) < float(pair[1])
+    assert 0 < float(pair[1]) < float(pair[0])
 
 
 def test_masks_have_a_claim_of_their_own_where_they_were_tried() -> None:
@@ -148,4 +148,6 @@ def test_a_method_whose_frontier_lies_above_another_is_dominated() -> None:
         replace(result, key=f"{result.key} NGPlus", method="neg-grad-plus")
         for result in swept("none")
     ]
-    assert only([*worse, *swept("none", price=0.4)], "ngplus-dominated").status == "held"
+    found = only([*worse, *swept("none", price=0.4)], "ngplus-dominated")
+    assert found.status == "held"
+    assert re.search(r"within reach of both: NGPlus [\d.]+, SRL [\d.]+", found.detail)
