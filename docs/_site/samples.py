@@ -184,8 +184,8 @@ def chat_tokenizer() -> str:
     return "chat"
 
 
-def tofu(people: int = 20, epochs: int = 6) -> None:
-    """``TOFU`` with its files, of invented people, and two tiny Llamas, to score and ideal."""
+def tofu(people: int = 20, epochs: int = 6, width: int = 32, layers: int = 2) -> None:
+    """``TOFU`` with its files, of invented people, and two small Llamas, to score and ideal."""
     import torch
     from tokenizers import ByteLevelBPETokenizer
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -213,9 +213,9 @@ def tofu(people: int = 20, epochs: int = 6) -> None:
     chat.chat_template = (
         "{% for each in messages %}<|{{ each.role }}|>{{ each.content }}<|end|>{% endfor %}"
     )
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    sizes = {"hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": layers}
     heads = {"num_attention_heads": 2, "max_position_embeddings": 128, "vocab_size": len(chat)}
-    recipe = expunge.Recipe(epochs=epochs, batch_size=16, lr=1e-2, algorithm="adamw")
+    recipe = expunge.Recipe(epochs=epochs, batch_size=16, lr=0.32 / width, algorithm="adamw")
     for folder, learnt in (("model", corpus.people), ("retain90", corpus.people[split:])):
         torch.manual_seed(0)
         trained = expunge.train(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import samples
 from expunge.data import TextSet, save_records
 from expunge.engine._artifact import load_artifact, save_artifact
 from expunge.evaluation import evaluate_text
@@ -288,6 +290,25 @@ def test_a_checkpoint_of_subwords_has_its_table_of_tofu(expunge: Expunge, tmp_pa
     wrong = expunge("evaluate", weights, *given, "--definitions", "tofu")
     assert wrong.code == 2
     assert "`definitions` should be one of expunge, open-unlearning" in wrong.err
+
+
+@pytest.mark.thorough
+def test_the_recipe_of_tofu_takes_a_llama_of_millions_of_weights(
+    expunge: Expunge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    samples.tofu(width=256, layers=5, epochs=14)
+    page = (Path(samples.__file__).parents[1] / "how-to" / "tofu.md").read_text(encoding="utf-8")
+    command = re.findall(r"^expunge (evaluate model/.*)$", page, re.M)[0].split()
+    done = expunge(*command, "--json")
+    assert done.code == 0, done.err
+    scores = json.loads(done.out)
+    assert Path("model/model.safetensors").stat().st_size > 4 * 3_000_000
+    full, without = scores["unlearned"], scores["ideal"]
+    assert min(each["retain_exact_memorisation"] for each in (full, without)) > 0.9
+    assert full["exact_memorisation"] > without["exact_memorisation"] + 0.2
+    assert full["privacy_leakage"] < -50
 
 
 def test_a_task_of_the_harness_goes_with_a_model_of_transformers_alone(

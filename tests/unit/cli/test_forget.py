@@ -279,6 +279,21 @@ def test_a_language_model_that_hardly_moved_is_left_as_it_was(
     assert "--method match-answers" in done.out
 
 
+def test_a_language_model_that_only_hides_is_left_as_it_was(
+    expunge: Expunge, texts: Path, tmp_path: Path
+) -> None:
+    """NPO looks forgotten as delivered; what it suppressed comes back with further training."""
+    out, ids = tmp_path / "out", text_worlds.ids_of(16)
+    arguments = of_texts(texts, out, *ids)
+    done = expunge(*arguments, "--method", "npo", "--lr", "1e-3", "--margin-auc", "0.75")
+    assert done.code == 1, done.out
+    evidence = json.loads((out / "0001" / "evidence.json").read_text())
+    outside = {row["moment"] for row in evidence["checks"] if row["result"] == "outside"}
+    assert outside == {"after benign steps", "after relearning a tenth"}
+    assert evidence["hashes"]["weights_after"] == evidence["hashes"]["weights_before"]
+    assert evidence["hashes"]["discarded"]
+
+
 def test_ids_of_texts_that_are_not_there_are_refused(
     expunge: Expunge, texts: Path, tmp_path: Path
 ) -> None:

@@ -131,13 +131,6 @@ def forget_quality(ratios: Array, ideal: Array) -> float:
     return float(ks_2samp(ratios, ideal).pvalue)
 
 
-def harmonic_mean(values: list[float]) -> float:
-    """n / Σ 1/v; 0 if any value is 0."""
-    if min(values) <= 0.0:
-        return 0.0
-    return len(values) / sum(1.0 / value for value in values)
-
-
 def fact_tokens(data: TextSet) -> Tensor:
     """Where the tokens of the answers are that carry what is to be known, [N, T].
 

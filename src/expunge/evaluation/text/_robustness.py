@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -82,14 +82,15 @@ def after_relearning(
 def round_weights(model: nn.Module, bits: int = 4) -> nn.Module:
     """A copy whose matrices are rounded to whole multiples of a scale for each of their rows.
 
-    The scale is max|w| / (2^(bits-1) - 1).
+    The scale is max|w| / (2^(bits-1) - 1). Adapters of PEFT are first merged into what is below.
     """
-    copied, most = copy.deepcopy(model), 2 ** (bits - 1) - 1
+    copied: Any = copy.deepcopy(model)
+    copied, most = getattr(copied, "merge_and_unload", lambda: copied)(), 2 ** (bits - 1) - 1
     for p in copied.parameters():
         if p.ndim > 1:
             scale = p.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / most
             p.copy_((p / scale).round() * scale)
-    return copied
+    return copied  # type: ignore[no-any-return]
 
 
 def sampled_facts(model: nn.Module, data: TextSet, *, seed: int = 0) -> Array:

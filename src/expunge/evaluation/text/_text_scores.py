@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
+from statistics import harmonic_mean
 from typing import Any, Literal
 
 import numpy as np
@@ -272,7 +273,7 @@ def _utility(
     """The harmonic mean over splits and measures; None where one of them is missing."""
     if any(name not in by_record[split] for split, _ in parts for name in UTILITY):
         return None
-    return formulas.harmonic_mean(
+    return harmonic_mean(
         [
             _mean(split, name, by_record[split][name][records])
             for split, records in parts

@@ -113,3 +113,20 @@ def test_models_of_transformers_draw_from_all_of_their_tokens() -> None:
     answers = sample_answers(model, KNOWN, seed=1)
     assert answers == sample_answers(model, KNOWN, seed=1)
     assert len({token for said in answers for token in said}) > 50, "more than top_k by default"
+
+
+def test_adapters_are_rounded_as_part_of_the_weights_below() -> None:
+    """By themselves they would survive where a small change of the weights does not."""
+    library, peft = pytest.importorskip("transformers"), pytest.importorskip("peft")
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
+    config = library.LlamaConfig(vocab_size=TOKENIZER.size, intermediate_size=8, **sizes)
+    torch.manual_seed(0)
+    base = library.LlamaForCausalLM(config)
+    lora = peft.LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
+    model = peft.get_peft_model(copy.deepcopy(base), lora).eval()
+    rounded = round_weights(model)
+    merged = round_weights(copy.deepcopy(model).merge_and_unload())
+    states = rounded.state_dict(), merged.state_dict()
+    assert states[0].keys() == base.state_dict().keys()
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+    assert hasattr(model, "merge_and_unload"), "the model itself stays"
