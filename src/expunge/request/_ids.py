@@ -181,7 +181,8 @@ def _untrained_ids(
     elif any(name.isdecimal() for name in loaded.train.names):
         rule = "names of training records"
     else:
-        rule = f"names of training records, or indices in 0..{len(loaded.train) - 1}"
+        rule = f"names of training records, such as {abbreviated(loaded.train.names[0])}, or "
+        rule += f"indices in 0..{len(loaded.train) - 1}"
     first = {str(entry): place for place, entry in reversed(given)}
     total = len(first)
     found = {entry: places.get(entry, {}) for entry in first}

@@ -162,21 +162,18 @@ def _widest_open(checks: Sequence[Check]) -> list[Check]:
 
 def _sentence(check: Check) -> str:
     """One check in a sentence: the value, its bounds, the margin, and what would decide."""
-    digits = 2 if check.is_attack else 1
+    digits, unit = (2, "") if check.is_attack else (1, f" {check.unit}")
     value, low, high, margin = (
         f"{number:.{digits}f}" for number in (check.value, check.low, check.high, check.margin)
     )
-    kind = "AUC of the attack that " if check.is_attack else ""
-    unit = "" if check.is_attack else f" {check.unit}"
-    text = (
-        f"{kind[:1].upper() or check.label[:1].upper()}"
-        f"{kind[1:] + check.label if kind else check.label[1:]}, {check.moment}: {value}{unit} "
-        f"[{low}, {high}], margin {margin}"
-    )
+    label = check.label
+    if check.is_attack:
+        label, margin = f"AUC of the attack that {label}", f"{1.0 - check.margin:.2f} to {margin}"
+    text = f"{label[:1].upper()}{label[1:]}, {check.moment}: {value}{unit} [{low}, {high}], margin"
     words = str(check.result)
     if check.result == "open" and check.needed is not None:
         words += f": {check.needed:,} records would decide"
-    return f"{text} ({words})."
+    return f"{text} {margin} ({words})."
 
 
 def _exposed_again(request: EarlierRequest) -> str:

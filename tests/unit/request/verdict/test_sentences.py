@@ -19,6 +19,7 @@ from expunge.evidence._sections import (
 )
 from expunge.request._job import make_job
 from expunge.request.verdict._sentences import (
+    _sentence,
     decide,
     largest_auc,
     suggest_next_steps,
@@ -167,6 +168,11 @@ def test_exact_deletion_and_its_cost_are_always_named() -> None:
     for status in ("not achieved", "inconclusive"):
         assert "`--exact`, about 90 s on this machine" in steps(status)
     assert "`--exact`." in steps(cost=COST.model_copy(update={"retraining_seconds": None}))
+
+
+def test_the_margin_of_an_attack_has_two_sides() -> None:
+    avoided = make_check(result="open", value=0.41, low=0.37, high=0.46, margin=0.6)
+    assert "0.41 [0.37, 0.46], margin 0.40 to 0.60 (open" in _sentence(avoided)
 
 
 def test_exact_deletion_is_not_advised_after_exact_deletion() -> None:
