@@ -135,7 +135,7 @@ class Bench:
 
         def step() -> None:
             optimizer.zero_grad(set_to_none=True)
-            self.problem.ranks = update.addon.ranks
+            self.problem.needs_saliency = update.addon.needs_saliency
             update.backward(
                 objective=iter([self.method.objective(self.problem, self.forget, self.retain)]),
                 constraint=(self._constraint() for _ in range(1)),
@@ -186,7 +186,7 @@ class Bench:
         return step
 
     def _objective(self) -> Tensor:
-        self.problem.ranks = False
+        self.problem.needs_saliency = False
         return _loss(self.method.objective(self.problem, self.forget, self.retain))
 
     def _constraint(self) -> Tensor:

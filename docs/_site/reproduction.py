@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from expunge._files import write_text
-from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun, load_results
+from expunge.bench._results import PAPER_METHODS, BenchResult, BenchRun, load_results
 from expunge.bench._tasks import Sweep, TaskResults, group_results, one_per_seed, select_variants
 from expunge.bench.paper._tables import MASKS_NGPLUS, PAPER_TABLES, Printed
 from expunge.bench.paper.claims import ClaimFinding, claim_ledger
@@ -226,7 +226,7 @@ def chosen_stop(stops: Iterable[Stop]) -> Stop | None:
 def _joint(runs: TaskResults, remainder: Remainder) -> list[float]:
     """For each seed that all three methods have, the mean of their differences with FOCUS."""
     areas: list[dict[int, float]] = []
-    for method in CONSTRAINED_METHODS:
+    for method in PAPER_METHODS:
         focus = BenchRun(method, "focus", "published")
         compared = compare_frontiers(
             runs.sweep(BenchRun(method)), runs.sweep(focus), remainder=remainder

@@ -13,7 +13,7 @@ from expunge.update import ADDONS, AGGREGATES, MOMENTS, Focus, Jacobian, Update,
 from expunge.update import _block_loop as block_loop
 from expunge.update._block_loop import ROW, SMALL
 
-NOISY = [name for name in ADDONS if ADDONS[name]().statistics is not None]
+NOISY = [name for name in ADDONS if ADDONS[name]().moment_estimator is not None]
 CONFIGURATIONS = [
     *((name, "adam") for name in ADDONS if name not in NOISY),
     *((name, moments) for name in NOISY for moments in MOMENTS),
@@ -29,7 +29,7 @@ STEPS = 3
 
 def make(name: str, moments: str, **changes):
     kind = ADDONS[name]
-    if kind.has_threshold:
+    if kind.cuts_products:
         changes["ratio"] = 0.05 / 0.95  # whatever is aggregated
     return kind(moments=moments, **changes) if name in NOISY else kind(**changes)
 
@@ -46,7 +46,7 @@ def problem(seed: int, *shapes: tuple[int, ...]) -> list[list[list[Tensor]]]:
 
 def run(addon, aggregate, steps, **options) -> list[list[Tensor]]:
     update = Update(addon, aggregate, **options)
-    sampled = addon.statistics is not None and addon.statistics.from_parts
+    sampled = addon.moment_estimator is not None and addon.moment_estimator.from_parts
     return [
         update.combine(g_u, g_c, variances=(v_u, v_c) if sampled else None, constraint_loss=1.0)
         for g_u, g_c, v_u, v_c in steps
@@ -107,7 +107,7 @@ def test_permuting_parameters_permutes_the_step(name, moments, aggregate):
 @EVERY_ADDON
 @EVERY_AGGREGATE
 def test_cutting_parameters_elsewhere_changes_nothing(name, moments, aggregate):
-    if ADDONS[name].needs_saliency or ADDONS[name].has_threshold:
+    if ADDONS[name].needs_saliency or ADDONS[name].cuts_products:
         steps = problem(3, (40, 5))  # their thresholds are of a tensor: only reshape
         cut = mapped(steps, lambda t: t.view(5, 2, 20))
         whole = [[t.view(40, 5) for t in s] for s in run(make(name, moments), aggregate, cut)]

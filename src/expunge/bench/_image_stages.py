@@ -164,7 +164,7 @@ class AgreementHistograms(engine.Callback):
         self.epochs, self.bins = epochs, bins
 
     def on_epoch(self, run: engine.Run) -> None:
-        moments = run.update.addon.statistics
+        moments = run.update.addon.moment_estimator
         if run.epoch not in self.epochs or moments is None or moments.from_parts:
             return
         if not run.method.constrained or not run.update.state.moments_u:
@@ -193,10 +193,10 @@ def agreement_of(run: engine.Run) -> list[Tensor]:
         with torch.no_grad():
             for buffer, value in buffers:
                 buffer.copy_(value)
-    moments, state = update.addon.statistics, update.state
+    moments, state = update.addon.moment_estimator, update.state
     assert moments is not None
     keep, add, scale = moments.coefficients(state.step + 1, 1)
-    eps: Any = update.addon.stability
+    eps: Any = update.addon.epsilon
     if eps is None:
         sides = ([g for g in s.gradients if g is not None] for s in (first, second))
         eps = tuple(

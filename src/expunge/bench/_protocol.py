@@ -217,7 +217,7 @@ def augment_of(block: Block) -> Augment | None:
 
 
 def _moments_for(addon: str, moments: tuple[str, ...]) -> tuple[str, ...]:
-    if ADDONS.resolve(addon).statistics is None:
+    if ADDONS.resolve(addon).moment_estimator is None:
         return ("",)
     return tuple(MOMENTS.name(name) for name in moments)
 

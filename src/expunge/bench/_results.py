@@ -20,7 +20,7 @@ from expunge.store import Stage
 from expunge.update import ADDONS, AGGREGATES, aggregate_label
 
 FORMAT = 1
-CONSTRAINED_METHODS = ("random-label", "neg-grad-plus", "scrub")
+PAPER_METHODS = ("random-label", "neg-grad-plus", "scrub")
 """The methods that the paper plugs its add-ons into: SRL, NGPlus, SCRUB."""
 
 MAX_IDEALS = 8

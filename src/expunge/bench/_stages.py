@@ -26,7 +26,7 @@ from expunge.store import Stage
 VERSION = 1
 FUNCTIONS = "expunge.bench._stage_functions"
 VAL_FRACTION = 0.1
-IDEAL_SEEDS = range(1000, 1000 + 2000 * MAX_IDEALS, 2000)
+IDEAL_SEED_OFFSETS = range(1000, 1000 + 2000 * MAX_IDEALS, 2000)
 """The ideal models of seed s are trained with seeds s + 1000, s + 3000, and so on."""
 RUNS = {
     "initial": "train_model",
@@ -52,8 +52,8 @@ def plan(
         stages, tried = _BlockStages(protocol, block, options), list(variants_of(block))
         for seed, scenario in itertools.product(protocol.seeds, block.scenarios):
             initial = once(stages.initial(seed))
-            seeds = IDEAL_SEEDS[: protocol.ideals]
-            ideals = [once(stages.ideal(scenario, seed, offset)) for offset in seeds]
+            offsets = IDEAL_SEED_OFFSETS[: protocol.ideals]
+            ideals = [once(stages.ideal(scenario, seed, offset)) for offset in offsets]
             reference = once(stages.reference(scenario, seed, (initial, *ideals)))
             for variant, procedure in tried:
                 run = replace(variant, scenario=scenario, seed=seed)

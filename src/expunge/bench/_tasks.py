@@ -19,10 +19,10 @@ PAPER_EPOCH = 10
 CONFIGURATION = (*VARIANT, *HYPERPARAMETERS)
 _MOMENTS_FIRST = ("published", "", "adam")
 
-Seeds = dict[int, BenchResult]
+ResultsBySeed = dict[int, BenchResult]
 """One result per seed, by seed."""
 
-Sweep = dict[BenchRun, Seeds]
+Sweep = dict[BenchRun, ResultsBySeed]
 """The results of a variant by hyperparameters and seed."""
 
 
@@ -91,7 +91,7 @@ class TaskResults:
         epochs = {row["epoch"] for run in shown for row in run.evaluated} - {0}
         return PAPER_EPOCH if PAPER_EPOCH in epochs or not epochs else max(epochs)
 
-    def at_main(self, variant: BenchRun) -> Seeds:
+    def at_main(self, variant: BenchRun) -> ResultsBySeed:
         """The results of a variant at the main hyperparameters; empty where there are none."""
         return one_per_seed(self.main_variants.get(variant, ()))
 
@@ -146,9 +146,9 @@ def preferred_variants(variants: Iterable[BenchRun]) -> dict[tuple[str, str], Be
     return chosen
 
 
-def one_per_seed(results: Iterable[BenchResult]) -> Seeds:
+def one_per_seed(results: Iterable[BenchResult]) -> ResultsBySeed:
     """The first result of each seed, by ascending seed."""
-    first: Seeds = {}
+    first: ResultsBySeed = {}
     for result in results:
         first.setdefault(result.seed, result)
     return dict(sorted(first.items()))

@@ -29,7 +29,7 @@ from expunge.engine import (
     Recipe,
     Result,
     Run,
-    fit_weights,
+    load_checked_weights,
     train,
 )
 from expunge.evaluation import TextIdeal, TextScores, evaluate_text
@@ -65,7 +65,7 @@ class Texts:
     def restore(self, entry: Entry, splits: TextSplits) -> nn.Module:
         model = build_language_model(**_sized(entry.config["model"], splits))
         path = entry.path(WEIGHTS)
-        fit_weights(model, tensors.load(path)[0], str(path))
+        load_checked_weights(model, tensors.load(path)[0], str(path))
         return model.eval()
 
     def score(

@@ -38,11 +38,12 @@ def start_reduction(
     like = [params[k] for k in unsharded]
     means = [gradient.gradients[k] for k in unsharded]
     buckets = fill(means, like, scale=1.0 / group.size)
-    ranking: Buckets | None = None
-    if gradient.salience is not None:
-        ranking = fill([gradient.salience[k] for k in unsharded], like, scale=1.0 / group.size)
+    saliency: Buckets | None = None
+    if gradient.saliency_gradient is not None:
+        own = [gradient.saliency_gradient[k] for k in unsharded]
+        saliency = fill(own, like, scale=1.0 / group.size)
     summary = _summary(gradient, means)
-    flat = [*buckets.flat, *(ranking.flat if ranking else []), summary]
+    flat = [*buckets.flat, *(saliency.flat if saliency else []), summary]
     waits = [group.start_sum(tensor) for tensor in flat]
 
     def finish() -> LossGradient:
@@ -57,9 +58,10 @@ def start_reduction(
             parts=gradient.parts * group.size,
             loss=(summary[0] / group.size).to(gradient.loss.dtype),
         )
-        if ranking is not None and gradient.salience is not None:
-            salience = _put(gradient.salience, unsharded, ranking.views, [True] * len(unsharded))
-            result = result._replace(salience=salience)
+        if saliency is not None and gradient.saliency_gradient is not None:
+            everywhere = [True] * len(unsharded)
+            mean = _put(gradient.saliency_gradient, unsharded, saliency.views, everywhere)
+            result = result._replace(saliency_gradient=mean)
         if gradient.squares is not None:
             squares = _combine_squares(group, gradient, gradient.squares, unsharded, buckets.views)
             _check_parts(group, summary)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # for other packages of expunge
         check_model_fits,
         default_augment,
         default_model,
-        fit_weights,
+        load_checked_weights,
         loss_for,
         restore_from_config,
         sizes_for,

@@ -22,7 +22,7 @@ from expunge.data import Division, Splits, absolute_spec, load, no_downloads
 from expunge.engine._model_from_config import (
     build_from_config,
     check_model_fits,
-    fit_weights,
+    load_checked_weights,
     sizes_for,
 )
 from expunge.engine._recipe import check_recipe
@@ -137,7 +137,7 @@ def load_artifact(
         known = describe_data(card.data, splits)
         card = card.model_copy(update={"data": known})
     net = build_from_config(card.model.model_dump())
-    fit_weights(net, without_prefix(state, net), str(path))
+    load_checked_weights(net, without_prefix(state, net), str(path))
     return Artifact(net.eval(), card)
 
 

@@ -30,7 +30,7 @@ def terms_of(run: Run, name: str, forget: Batch | None, retain: Batch) -> Iterat
         run.parts,
         *(len(b.targets) if b.share is None else b.share.total // group.size for b in batches),
     )
-    sampled = isinstance(run.update.addon.statistics, SampleMoments)
+    sampled = isinstance(run.update.addon.moment_estimator, SampleMoments)
     if sampled and run.method.constrained and count * group.size < 2:
         raise InvalidInput(
             "The moments `sample` need batches of at least 2 examples. (got one of 1; choose "
@@ -48,7 +48,7 @@ def terms_of(run: Run, name: str, forget: Batch | None, retain: Batch) -> Iterat
 
 def parts_of(update: Update, micro_batches: int, processes: int = 1) -> int:
     """The number of parts that a process divides its share of a batch into."""
-    moments = update.addon.statistics
+    moments = update.addon.moment_estimator
     needed = moments.parts if isinstance(moments, SampleMoments) else 1
     return max(-(-needed // processes), micro_batches)
 

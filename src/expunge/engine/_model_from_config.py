@@ -119,11 +119,11 @@ def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
 def restore_from_config(config: Mapping[str, Any], path: Path) -> nn.Module:
     """The model that ``config`` describes, with the weights in ``path``, in eval mode."""
     model = build_from_config(config)
-    fit_weights(model, tensors.load(path)[0], str(path))
+    load_checked_weights(model, tensors.load(path)[0], str(path))
     return model.eval()
 
 
-def fit_weights(model: nn.Module, state: dict[str, Tensor], source: str) -> None:
+def load_checked_weights(model: nn.Module, state: dict[str, Tensor], source: str) -> None:
     """Load ``state`` into ``model``, or say what does not fit."""
     expected = model.state_dict()
     missing, extra = sorted(expected.keys() - state.keys()), sorted(state.keys() - expected.keys())

@@ -183,7 +183,7 @@ class Run:
         self._checkpoint = None if execution.checkpoint is None else Path(execution.checkpoint)
         self.fingerprint = {} if self._checkpoint is None else run_identity(self)
 
-    def _check_agreement(self) -> None:
+    def _check_same_arguments(self) -> None:
         """Check that all processes have the same arguments; the weights are copied anyway."""
         if not self.group:
             return
@@ -238,7 +238,7 @@ class Run:
 
     def execute(self) -> Result:
         """Run from the start, or from the checkpoint, to the end."""
-        self._check_agreement()
+        self._check_same_arguments()
         seed, rank = self.execution.seed, self.group.rank
         seed = seed if self.group.is_first else seed_of(seed, "process", rank)
         with forked_random(self.device), synchronised(self.model, self.group):

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from expunge.update._adaptive import AdaptiveSum as AdaptiveSum
+    from expunge.update._adaptive import PrimalDual as PrimalDual
+    from expunge.update._adaptive import Rectified as Rectified
     from expunge.update._addons import Addon as Addon
     from expunge.update._addons import And as And
     from expunge.update._addons import Bernoulli as Bernoulli
@@ -30,9 +33,6 @@ if TYPE_CHECKING:
     from expunge.update._registry import AGGREGATES as AGGREGATES
     from expunge.update._registry import MOMENTS as MOMENTS
     from expunge.update._update import Update as Update
-    from expunge.update._weighted import AdaptiveSum as AdaptiveSum
-    from expunge.update._weighted import PrimalDual as PrimalDual
-    from expunge.update._weighted import Rectified as Rectified
 if TYPE_CHECKING:  # for other packages of expunge
     from expunge.update._addons import RELATIVE_EPS
     from expunge.update._aggregate import aggregate_label, aggregate_name, as_aggregate

@@ -34,11 +34,11 @@ class Signals(NamedTuple):
     """2f - 1, for add-ons with moments."""
     uniform: Tensor | None = None
     """Independent draws from [0, 1), for add-ons that sample."""
-    salience: Tensor | None = None
+    saliency_gradient: Tensor | None = None
     """The gradient of the loss on forget data, for add-ons that rank by it."""
     threshold: Tensor | None = None
-    """One for each parameter's whole tensor: a quantile of |salience|, or where products are
-    cut off."""
+    """One for each parameter's whole tensor: a quantile of the absolute saliency gradient, or where
+    products are cut off."""
     balance: Tensor | None = None
     """‖ĝ_C‖∞/‖ĝ_U‖∞ over all parameters, for add-ons that compare signs; infinite where one of the
     two losses is at a stationary point."""
@@ -52,8 +52,13 @@ class Addon(Part):
     needs_saliency: ClassVar[bool] = False
     moves_all: ClassVar[bool] = False
     """Whether the weight is 1 everywhere, and need not be computed."""
-    has_threshold: ClassVar[bool] = False
-    """Whether a threshold is found from both gradients of a whole tensor: see ``threshold``."""
+    cuts_products: ClassVar[bool] = False
+    """Whether it cuts off products of the two gradients, by ``threshold`` of a whole tensor."""
+
+    @property
+    def quantile(self) -> float:
+        """Of |∇L| in each tensor, the threshold of add-ons that need saliency."""
+        return 0.5
 
     @property
     def compares_signs(self) -> bool:
@@ -61,12 +66,12 @@ class Addon(Part):
         return False
 
     @property
-    def statistics(self) -> Moments | None:
+    def moment_estimator(self) -> Moments | None:
         """The moments this add-on needs, or None."""
         return None
 
     @property
-    def stability(self) -> float | None:
+    def epsilon(self) -> float | None:
         """ε of Algorithm 1, added to the variances; None where it follows from the gradients."""
         return 1e-8
 
@@ -119,9 +124,9 @@ class Saliency(Addon):
     quantile: Annotated[float, Range(0, 1, "[)")] = field(default=0.5, metadata={"later": True})
 
     def weight(self, signals: Signals) -> Tensor:
-        assert signals.salience is not None
+        assert signals.saliency_gradient is not None
         assert signals.threshold is not None
-        return (signals.salience.abs() >= signals.threshold).to(signals.objective.dtype)
+        return (signals.saliency_gradient.abs() >= signals.threshold).to(signals.objective.dtype)
 
 
 def absolute_quantile(values: Tensor, quantile: float) -> Tensor:
@@ -186,12 +191,12 @@ class _Probable(Addon):
         object.__setattr__(self, "moments", MOMENTS.resolve(self.moments))
 
     @property
-    def statistics(self) -> Moments:
+    def moment_estimator(self) -> Moments:
         assert isinstance(self.moments, Moments)
         return self.moments
 
     @property
-    def stability(self) -> float | None:
+    def epsilon(self) -> float | None:
         return None if isinstance(self.eps, str) else self.eps
 
 

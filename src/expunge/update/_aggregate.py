@@ -176,7 +176,10 @@ class TorchJD(Aggregate):
 
 @dataclass(frozen=True)
 class Alone(Aggregate):
-    """The objective's gradient itself: what remains of any aggregation without a constraint."""
+    """The objective's gradient itself: what remains of any aggregation without a constraint.
+
+    Also the placeholder in a kernel whose step was aggregated before it, or gets its weights.
+    """
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
         return objective

@@ -59,7 +59,7 @@ class BlockLoop:
         self._spec, self._state = spec, state
         self._compile, self._stream = compile, stream
         self._coefficients = coefficients
-        self._constants: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+        self._coefficient_tensors: dict[tuple[torch.device, torch.dtype], Tensor] = {}
         self._small: dict[tuple[torch.device, torch.dtype], list[ParameterSlice]] = {}
         self._held_back: Counter[tuple[torch.device, torch.dtype]] = Counter()
 
@@ -103,7 +103,7 @@ class BlockLoop:
         block = _join(pieces)
         self._advance(block, compiles=False)
         # Copy what the kernel changed back to the pieces.
-        moments = self._spec.addon.statistics
+        moments = self._spec.addon.moment_estimator
         written = ["constraint", *(["objective"] if self._spec.strict else [])]
         if moments is not None and not moments.from_parts:
             written += ["moment_u", "moment_c"]
@@ -126,18 +126,18 @@ class BlockLoop:
             block = block._replace(uniform=draws)
         sums = None
         if compiles:
-            sums = run_compiled(self._spec, block, self._constants_for(block))
+            sums = run_compiled(self._spec, block, self._coefficients_for(block))
         if sums is None:
             sums = advance(self._spec, block, self._coefficients)
         self.sums.add(sums, block.objective.numel())
 
-    def _constants_for(self, block: ParameterSlice) -> Tensor:
+    def _coefficients_for(self, block: ParameterSlice) -> Tensor:
         """The coefficients as a tensor; filled, since copying from the host would wait for it."""
         key = (block.objective.device, moment_dtype(block.objective.dtype))
-        if key not in self._constants:
+        if key not in self._coefficient_tensors:
             values = [torch.full((), v, dtype=key[1], device=key[0]) for v in self._coefficients]
-            self._constants[key] = torch.stack(values)
-        return self._constants[key]
+            self._coefficient_tensors[key] = torch.stack(values)
+        return self._coefficient_tensors[key]
 
 
 def _join(pieces: list[ParameterSlice]) -> ParameterSlice:
@@ -176,7 +176,7 @@ def can_compile(device: str) -> bool:
 
 
 def run_compiled(
-    spec: KernelSpec, block: ParameterSlice, constants: Tensor
+    spec: KernelSpec, block: ParameterSlice, coefficients: Tensor
 ) -> tuple[Tensor, ...] | None:
     """The sums of one block, or None if it could not be compiled (it is untouched then)."""
     device = block.objective.device.type
@@ -185,7 +185,7 @@ def run_compiled(
         if tensor is not None and tensor.dim() == 2:
             torch._dynamo.mark_dynamic(tensor, 0)  # type: ignore[no-untyped-call,unused-ignore]
     try:
-        return compiled(spec)(rows, constants)  # type: ignore[no-any-return]
+        return compiled(spec)(rows, coefficients)  # type: ignore[no-any-return]
     except Exception as error:  # the compiler's failures share no base class
         broken.add((device, spec))
         reason = str(error).strip().splitlines()
@@ -202,8 +202,8 @@ def run_compiled(
 def compiled(spec: KernelSpec) -> Callable[..., Any]:
     """``advance`` for one spec through ``torch.compile``; raises nothing until it is called."""
 
-    def kernel(block: ParameterSlice, constants: Tensor) -> tuple[Tensor, ...]:
-        return advance(spec, block, constants.unbind())
+    def kernel(block: ParameterSlice, coefficients: Tensor) -> tuple[Tensor, ...]:
+        return advance(spec, block, coefficients.unbind())
 
     # The number of compilations per code object is limited: give each spec its own.
     renamed = types.FunctionType(

@@ -35,7 +35,7 @@ class LossGradient(NamedTuple):
     """The gradient of a loss over the micro-batches of a step."""
 
     gradients: list[Tensor | None]
-    salience: list[Tensor | None] | None
+    saliency_gradient: list[Tensor | None] | None
     """The gradients of the saliency losses, where they were requested and given."""
     squares: list[Tensor] | None
     """Σₖ (ĝₖ - ĝ)² over the micro-batches, where it was requested."""
@@ -77,7 +77,7 @@ def loss_gradient(
     params: Sequence[Tensor],
     *,
     squares: bool = False,
-    salient: bool = False,
+    with_saliency: bool = False,
     retain_graph: bool = False,
     sharded: bool = False,
 ) -> LossGradient:
@@ -88,7 +88,7 @@ def loss_gradient(
     parameters that are ``sharded`` over processes, it is the gradient of the part that is here.
     """
     mean = _RunningMean(params, squares=squares)
-    ranking = _RunningMean(params, squares=False) if salient else None
+    saliency_mean = _RunningMean(params, squares=False) if with_saliency else None
     seen: list[Tensor] = []
     weights: list[float] = []
     if isinstance(losses, (Tensor, Term)) or not isinstance(losses, Iterable):
@@ -98,23 +98,23 @@ def loss_gradient(
         loss, saliency = term.loss, term.saliency
         if sharded:
             loss, saliency = _full_value(loss), _full_value(saliency)
-        if ranking is not None and saliency is not None:
+        if saliency_mean is not None and saliency is not None:
             weight = term.weight if term.saliency_weight is None else term.saliency_weight
-            ranking.add(_backward(saliency, params, True, sharded), weight)
+            saliency_mean.add(_backward(saliency, params, True, sharded), weight)
         mean.add(_backward(loss, params, retain_graph, sharded), term.weight)
         seen.append(loss.detach().reshape(()))
         weights.append(term.weight)
     if not seen:
         raise InvalidInput("A loss should come in at least one part. (got none)")
-    ranked = 0 if ranking is None else ranking.parts
-    if ranked not in (0, len(seen)):
+    count = 0 if saliency_mean is None else saliency_mean.parts
+    if count not in (0, len(seen)):
         raise InvalidInput(
             "Every micro-batch should bring a saliency loss, or none. "
-            f"(got {ranked} for {len(seen)} micro-batches)"
+            f"(got {count} for {len(seen)} micro-batches)"
         )
-    salience = ranking.gradients if ranking is not None and ranked else None
+    saliency_gradient = saliency_mean.gradients if saliency_mean and count else None
     loss, weight = _average(seen, weights), sum(weights) / len(weights)
-    return LossGradient(mean.gradients, salience, mean.squares, len(seen), loss, weight)
+    return LossGradient(mean.gradients, saliency_gradient, mean.squares, len(seen), loss, weight)
 
 
 def _full_value(loss: Any) -> Any:
@@ -273,15 +273,15 @@ def given_gradients(
             raise InvalidInput("`combine` takes whole tensors; with sharded ones, use `backward`.")
     if saliency is not None:
         _check_alike("`saliency`", saliency, objective)
-    ranks: list[Tensor | None] | None = None if saliency is None else [*saliency]
+    given_saliency: list[Tensor | None] | None = None if saliency is None else [*saliency]
     nothing = torch.zeros(())
     if constraint is None:
-        return LossGradient([g.clone() for g in objective], ranks, None, 1, nothing), None
+        return LossGradient([g.clone() for g in objective], given_saliency, None, 1, nothing), None
     _check_alike("`constraint`", constraint, objective, dtype=True)
     squares: list[list[Tensor] | None] = [None, None]
     if variances is not None:
         squares = [_squared_deviations(each, objective) for each in variances]
-    first = LossGradient([*objective], ranks, squares[0], parts, nothing)
+    first = LossGradient([*objective], given_saliency, squares[0], parts, nothing)
     # The step is written over the constraint's gradient.
     return first, LossGradient([g.clone() for g in constraint], None, squares[1], parts, nothing)
 

@@ -26,14 +26,14 @@ SUMS = (
     "signed_agreement",
     "moved",
     "square",
-    "agree",
+    "same_sign",
 )
 """The sums over a block for the diagnostics; max |Δ| comes after them."""
 PEAK, COUNT = len(SUMS), len(SUMS) + 1
 """Where a raw record has max |Δ| and the number of parameters, behind its sums."""
 WIDTH = len(SUMS) + 2
 
-Constants = tuple[float | Tensor, ...]
+Coefficients = tuple[float | Tensor, ...]
 """(keep, add, scale_u, scale_c) of the moments: numbers, or scalar tensors where compiled."""
 
 
@@ -47,7 +47,7 @@ class ParameterSlice(NamedTuple):
     moment_c: Tensor | None = None
     aggregated: Tensor | None = None
     uniform: Tensor | None = None
-    salience: Tensor | None = None
+    saliency_gradient: Tensor | None = None
     threshold: Tensor | None = None
     balance: Tensor | None = None
     weight_u: Tensor | None = None
@@ -78,7 +78,9 @@ class KernelSpec:
     diagnostics: bool = True
 
 
-def advance(spec: KernelSpec, block: ParameterSlice, constants: Constants) -> tuple[Tensor, ...]:
+def advance(
+    spec: KernelSpec, block: ParameterSlice, coefficients: Coefficients
+) -> tuple[Tensor, ...]:
     """Advance one block and return its diagnostic sums.
 
     Afterwards ``constraint`` holds -Δ and the moments are those of this step; under
@@ -89,11 +91,11 @@ def advance(spec: KernelSpec, block: ParameterSlice, constants: Constants) -> tu
     g_u, g_c = (
         g if g.dtype == torch.float64 else g.float() for g in (block.objective, block.constraint)
     )
-    agreement = _agreement(spec.addon, block, g_u, g_c, constants)
+    signed = _signed_agreement(spec.addon, block, g_u, g_c, coefficients)
     weight = None
     if spec.strict or not spec.addon.moves_all:
-        given = (block.uniform, block.salience, block.threshold, block.balance)
-        weight = spec.addon.weight(Signals(g_u, g_c, agreement, *given))
+        given = (block.uniform, block.saliency_gradient, block.threshold, block.balance)
+        weight = spec.addon.weight(Signals(g_u, g_c, signed, *given))
     if block.aggregated is not None:
         aggregated = block.aggregated.to(g_u.dtype)
     elif block.weight_u is not None and block.weight_c is not None:
@@ -103,7 +105,7 @@ def advance(spec: KernelSpec, block: ParameterSlice, constants: Constants) -> tu
     step = aggregated if weight is None else weight * aggregated
     sums: tuple[Tensor, ...] = ()
     if spec.diagnostics:
-        sums = _diagnose(g_u, g_c, agreement, weight, step)
+        sums = _diagnose(g_u, g_c, signed, weight, step)
     if spec.strict:
         assert weight is not None
         block.constraint.copy_(aggregated)
@@ -113,26 +115,26 @@ def advance(spec: KernelSpec, block: ParameterSlice, constants: Constants) -> tu
     return sums
 
 
-def _agreement(
-    addon: Addon, block: ParameterSlice, g_u: Tensor, g_c: Tensor, constants: Constants
+def _signed_agreement(
+    addon: Addon, block: ParameterSlice, g_u: Tensor, g_c: Tensor, coefficients: Coefficients
 ) -> Tensor | None:
     """2f - 1 after bringing the moments up to this step, for add-ons that have moments."""
-    if addon.statistics is None or block.moment_u is None or block.moment_c is None:
+    if addon.moment_estimator is None or block.moment_u is None or block.moment_c is None:
         return None
-    keep, add, *scales = constants
-    if not addon.statistics.from_parts:
+    keep, add, *scales = coefficients
+    if not addon.moment_estimator.from_parts:
         for moment, g in ((block.moment_u, g_u), (block.moment_c, g_c)):
             if isinstance(add, Tensor):
                 moment.mul_(keep).add_(g * g * add)
             else:  # one pass less
                 moment.mul_(keep).addcmul_(g, g, value=add)
     moments = (block.moment_u, block.moment_c)
-    eps = (block.eps_u, block.eps_c) if addon.stability is None else addon.stability
+    eps = (block.eps_u, block.eps_c) if addon.epsilon is None else addon.epsilon
     return signed_agreement(g_u, g_c, *moments, eps, (scales[0], scales[1]))
 
 
 def _diagnose(
-    g_u: Tensor, g_c: Tensor, agreement: Tensor | None, weight: Tensor | None, step: Tensor
+    g_u: Tensor, g_c: Tensor, signed: Tensor | None, weight: Tensor | None, step: Tensor
 ) -> tuple[Tensor, ...]:
     """The sums over the last dimension."""
     square_u = _dot(g_u, g_u)
@@ -143,7 +145,7 @@ def _diagnose(
         square_u,
         _dot(g_c, g_c),
         _dot(g_u, g_c),
-        torch.zeros_like(square_u) if agreement is None else agreement.sum(-1),
+        torch.zeros_like(square_u) if signed is None else signed.sum(-1),
         moved if weight is None else weight.ne(0.0).to(step.dtype).sum(-1),
         _dot(step, step),
         # A sign times a gradient never vanishes, as the product of two gradients may.
@@ -246,7 +248,7 @@ def read_record(record: Tensor, *, constrained: bool, statistical: bool) -> Diag
         moved=raw["moved"] / n,
         norm=math.sqrt(raw["square"]),
         bound=math.sqrt(raw["moved"]) * peak,
-        undecided=raw["agree"] / n if constrained else math.nan,
+        undecided=raw["same_sign"] / n if constrained else math.nan,
     )
 
 

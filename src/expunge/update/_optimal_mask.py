@@ -39,7 +39,7 @@ class Optimal(Addon):
     """
 
     compares_signs: ClassVar[bool] = True
-    has_threshold: ClassVar[bool] = True
+    cuts_products: ClassVar[bool] = True
 
     ratio: Positive | None = field(default=None, kw_only=True)
 

@@ -32,8 +32,8 @@ AGGREGATES: Registry[type[Aggregate]] = Registry(
 AGGREGATES.declare("linear", "expunge.update._aggregate:WeightedSum")
 AGGREGATES.declare("min-abs", "expunge.update._aggregate:MinAbs")
 AGGREGATES.declare("sign-gated", "expunge.update._aggregate:SignGated", alias="SAGO")
-AGGREGATES.declare("rectified", "expunge.update._weighted:Rectified", alias="GRU")
-AGGREGATES.declare("primal-dual", "expunge.update._weighted:PrimalDual", alias="PDU")
+AGGREGATES.declare("rectified", "expunge.update._adaptive:Rectified", alias="GRU")
+AGGREGATES.declare("primal-dual", "expunge.update._adaptive:PrimalDual", alias="PDU")
 
 MOMENTS: Registry[type[Moments]] = Registry("moments")
 MOMENTS.declare("adam", "expunge.update._moments:AdamMoments")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge.update._adaptive import AdaptiveSum, Readings, products_of
 from expunge.update._addons import RELATIVE_EPS, NoAddon, Signals, absolute_quantile
 from expunge.update._aggregate import Alone, WeightedSum
 from expunge.update._block_loop import BlockLoop
@@ -16,7 +17,6 @@ from expunge.update._kernel import KernelSpec, ParameterSlice, merge_records
 from expunge.update._noise_floor import balance_of, largest_entry, noise_level
 from expunge.update._shards import WHOLE, ShardedParameters, ShardLayout
 from expunge.update._state import State, common_dtype, flat, flatten, laid_out, moment_dtype
-from expunge.update._weighted import AdaptiveSum, Readings, products_of
 
 
 class Step:
@@ -36,7 +36,7 @@ class Step:
         constraint: LossGradient | None,
         shards: ShardedParameters | None,
     ) -> None:
-        # Without a constraint there is nothing to weigh against: only a ranking is left.
+        # Without a constraint there is nothing to weigh against: only saliency is left.
         if constraint is None:
             addon = spec.addon if spec.addon.needs_saliency else NoAddon()
             spec = KernelSpec(addon, Alone(), spec.strict, spec.diagnostics)
@@ -66,21 +66,21 @@ class Step:
         if spec.addon.compares_signs:
             self._balance = balance_of(*self._largest_entries(self.g_u, self.g_c))
         self._eps: Tensor | None = None
-        if spec.addon.statistics is not None and spec.addon.stability is None:
+        if spec.addon.moment_estimator is not None and spec.addon.epsilon is None:
             *squares, _, count = self._products(self._layouts).unbind()
             means = torch.stack(squares) / count.clamp_min(1.0)
             self._eps = (RELATIVE_EPS * means).clamp_min(torch.finfo(means.dtype).tiny)
-        self._ranked: list[Tensor] = []
+        self._saliency_gradient: list[Tensor] = []
         self._thresholds: list[Tensor] = []
         if spec.addon.needs_saliency:
-            self._rank(params, objective.salience)
+            self._find_thresholds(params, objective.saliency_gradient)
 
     def run(self, compile: bool) -> Tensor | None:
         """Moments, agreement, weight and aggregation, block by block; the raw diagnostics."""
         spec = self._spec
         records: list[Tensor] = []
         for layout, members in self._layouts:
-            if layout.groups and spec.addon.has_threshold:
+            if layout.groups and spec.addon.cuts_products:
                 raise InvalidInput(
                     "This add-on sorts whole tensors, so parameters should not be sharded over "
                     f"processes. (got {spec.addon!r})"
@@ -141,19 +141,18 @@ class Step:
             largest = torch.maximum(largest, row)
         return largest
 
-    def _rank(self, params: Sequence[Tensor], salience: list[Tensor | None] | None) -> None:
-        """Find the gradient that ranks, and its quantile in every whole tensor."""
-        if salience is not None:
-            self._ranked = [laid_out(salience[k], params[k]) for k in self.used]
+    def _find_thresholds(self, params: Sequence[Tensor], given: list[Tensor | None] | None) -> None:
+        """The saliency gradient, by default the objective's, and its quantile in each tensor."""
+        if given is not None:
+            self._saliency_gradient = [laid_out(given[k], params[k]) for k in self.used]
         else:  # under `strict` the weight is written over the objective's gradient
-            self._ranked = [g.clone() if self._spec.strict else g for g in self.g_u]
+            self._saliency_gradient = [g.clone() if self._spec.strict else g for g in self.g_u]
         # A quantile at the level of rounding counts as 0.
-        [largest] = self._largest_entries(self._ranked)
+        [largest] = self._largest_entries(self._saliency_gradient)
         floor = noise_level(largest.dtype) * largest
-        quantile = getattr(self._spec.addon, "quantile", 0.5)
-        for k, values in zip(self.used, self._ranked, strict=True):
+        for k, values in zip(self.used, self._saliency_gradient, strict=True):
             whole = values if self._shards is None else self._shards.gathered(k, values)
-            threshold = absolute_quantile(whole, quantile)
+            threshold = absolute_quantile(whole, self._spec.addon.quantile)
             rounding = threshold <= floor.to(values.device)
             self._thresholds.append(threshold.masked_fill(rounding, 0.0))
 
@@ -164,7 +163,7 @@ class Step:
             if u.numel() == 0:
                 continue
             block = ParameterSlice(flat(u), flat(c))
-            if self._spec.addon.statistics is not None:
+            if self._spec.addon.moment_estimator is not None:
                 moments = self._state.moments_u[self.used[j]], self._state.moments_c[self.used[j]]
                 block = block._replace(moment_u=flat(moments[0]), moment_c=flat(moments[1]))
             if self._balance is not None:
@@ -177,10 +176,10 @@ class Step:
                 block = block._replace(eps_u=eps_u, eps_c=eps_c)
             if self._aggregated is not None:
                 block = block._replace(aggregated=self._aggregated[j].to(u.device))
-            if self._ranked:
-                salience, threshold = flat(self._ranked[j]), self._thresholds[j]
-                block = block._replace(salience=salience, threshold=threshold)
-            if self._spec.addon.has_threshold:
+            if self._saliency_gradient:
+                saliency, threshold = flat(self._saliency_gradient[j]), self._thresholds[j]
+                block = block._replace(saliency_gradient=saliency, threshold=threshold)
+            if self._spec.addon.cuts_products:
                 block = block._replace(threshold=self._threshold(block))
             yield block
 
@@ -198,7 +197,7 @@ def _advance_state(
     constraint: LossGradient | None,
 ) -> tuple[float, ...]:
     """Count the step; return the coefficients of its moments: keep, add, a scale for each loss."""
-    moments = spec.addon.statistics
+    moments = spec.addon.moment_estimator
     if constraint is None or moments is None:
         state.step += constraint is not None
         return 0.0, 0.0, 0.0, 0.0

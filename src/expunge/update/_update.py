@@ -154,7 +154,7 @@ class Update:
             objective,
             moving,
             squares=squares,
-            salient=self.addon.needs_saliency,
+            with_saliency=self.addon.needs_saliency,
             retain_graph=retain_graph,
             sharded=sharded,
         )
@@ -244,7 +244,7 @@ class Update:
 
     def read(self, record: Tensor, *, constrained: bool) -> Diagnostics:
         """Diagnostics from a raw ``record`` kept earlier."""
-        statistical = self.addon.statistics is not None
+        statistical = self.addon.moment_estimator is not None
         return read_record(record, constrained=constrained, statistical=statistical)
 
     def state_dict(self) -> dict[str, Any]:
@@ -272,7 +272,7 @@ class Update:
         """
         moving = trainable(params)
         shards = self._find_shards(moving)
-        if self.addon.statistics is not None:
+        if self.addon.moment_estimator is not None:
             self.state.prepare(moving if shards is None else shards.local_parts())
 
     def _check_finite(self, losses: tuple[Tensor, Tensor | None]) -> None:
@@ -297,7 +297,7 @@ class Update:
 
     @property
     def _from_parts(self) -> bool:
-        moments = self.addon.statistics
+        moments = self.addon.moment_estimator
         return moments is not None and moments.from_parts
 
     @torch.no_grad()

@@ -21,7 +21,7 @@ from expunge.engine._artifact import (
     load_card_data,
     save_artifact,
 )
-from expunge.engine._model_from_config import fit_weights
+from expunge.engine._model_from_config import load_checked_weights
 from expunge.models import build_model
 from tests.tiny import bits, same
 
@@ -92,7 +92,7 @@ def test_weights_that_do_not_fit_are_named() -> None:
     model = torch.nn.Linear(2, 3)
     wrong = {"weight": torch.zeros(3, 5), "scale": torch.zeros(1)}
     with pytest.raises(InvalidInput) as caught:
-        fit_weights(model, wrong, "a file")
+        load_checked_weights(model, wrong, "a file")
     assert str(caught.value) == (
         "The weights in a file do not fit the model: missing bias; unexpected scale; "
         "weight is (3, 5), not (3, 2)."
@@ -114,7 +114,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path, name: str, valu
 def test_infinities_that_belong_to_a_model_are_fine() -> None:
     model = torch.nn.Linear(2, 3)
     model.register_buffer("mask", torch.tensor(float("-inf")))
-    fit_weights(model, model.state_dict(), "a file")
+    load_checked_weights(model, model.state_dict(), "a file")
 
 
 def foreign(path: Path, classes: int = 10) -> Path:

@@ -20,10 +20,10 @@ def test_bad_values_in_python_are_named():
 
 def test_the_addon_gets_its_moments():
     job = make_job(weights="w", out="o", addon="FOCUS", method="SRL")
-    assert isinstance(job.procedure.addon.statistics, AdamMoments)
+    assert isinstance(job.procedure.addon.moment_estimator, AdamMoments)
     other = make_job(weights="w", out="o", addon="FOCUS", method="SRL", moments="published")
-    assert isinstance(other.procedure.addon.statistics, PublishedMoments)
-    assert make_job(weights="w", out="o", addon="none").procedure.addon.statistics is None
+    assert isinstance(other.procedure.addon.moment_estimator, PublishedMoments)
+    assert make_job(weights="w", out="o", addon="none").procedure.addon.moment_estimator is None
 
 
 def test_a_method_that_trains_again_takes_no_addon():

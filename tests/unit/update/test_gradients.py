@@ -103,8 +103,8 @@ def test_saliency_shares_the_forward_graph():
     logits = model(x)
     saliency, loss = F.cross_entropy(logits, y), F.cross_entropy(logits, (y + 1) % 3)
     want, other = gradients_twice(saliency, loss, params)
-    result = loss_gradient(Term(loss, saliency), params, salient=True)
-    torch.testing.assert_close(result.salience, want)
+    result = loss_gradient(Term(loss, saliency), params, with_saliency=True)
+    torch.testing.assert_close(result.saliency_gradient, want)
     torch.testing.assert_close(result.gradients, other)
 
 
@@ -132,7 +132,7 @@ def test_what_is_no_loss_is_refused(loss, message):
 def test_saliency_in_some_micro_batches_only_is_refused():
     p = nn.Parameter(torch.ones(()))
     with pytest.raises(InvalidInput, match=r"Every micro-batch.*\(got 1 for 2"):
-        loss_gradient([Term(p * 1, p * 2), Term(p * 1)], [p], salient=True)
+        loss_gradient([Term(p * 1, p * 2), Term(p * 1)], [p], with_saliency=True)
 
 
 @pytest.mark.parametrize("covered", [True, False])

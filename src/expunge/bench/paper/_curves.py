@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expunge._arrays import Array
-from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun
+from expunge.bench._results import PAPER_METHODS, BenchResult, BenchRun
 from expunge.bench._tasks import TaskResults, preferred_variants
 from expunge.bench.plots._style import (
     QUIET,
@@ -76,7 +76,7 @@ def method_curves(variants: ShownVariants) -> list[Curve]:
     """Every method that was run both alone and with FOCUS."""
     methods = [
         method
-        for method in CONSTRAINED_METHODS
+        for method in PAPER_METHODS
         if (method, "none") in variants and (method, "focus") in variants
     ]
     if not methods:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import norm
 
 from expunge._arrays import Array
-from expunge.bench._results import CONSTRAINED_METHODS, BenchResult
+from expunge.bench._results import PAPER_METHODS, BenchResult
 from expunge.bench._tasks import TaskResults, preferred_variants
 from expunge.bench.paper.claims._gradients import UNCERTAIN, zone_sums
 from expunge.bench.plots import _style as style
@@ -90,7 +90,7 @@ def _figure(runs: TaskResults) -> Figure | None:
 def results_with_histograms(runs: TaskResults) -> list[BenchResult]:
     """The results of the first method with FOCUS, one per seed, that kept histograms."""
     variants = preferred_variants(runs.main_variants)
-    methods = dict.fromkeys((*CONSTRAINED_METHODS, *(method for method, _ in variants)))
+    methods = dict.fromkeys((*PAPER_METHODS, *(method for method, _ in variants)))
     for method in methods:
         if variant := variants.get((method, "focus")):
             results = [result for result in runs.at_main(variant).values() if result.agreement]

@@ -14,7 +14,7 @@ from expunge.bench._tasks import TaskResults, group_results, select_variants
 from expunge.bench.paper.claims._metric_shift import ATTACKS
 from expunge.bench.tables._rows import (
     ADDON_ORDER,
-    METRIC_NAMES,
+    PAPER_METRICS,
     all_rows,
     row_of,
     summary_of,
@@ -35,7 +35,7 @@ def _printed(**rows: tuple[float, ...]) -> Printed:
     """Rows of mean, std, mean, std, …; underscores in names stand for hyphens."""
     return {
         label.replace("_", "-"): dict(
-            zip(METRIC_NAMES, zip(row[::2], row[1::2], strict=True), strict=True)
+            zip(PAPER_METRICS, zip(row[::2], row[1::2], strict=True), strict=True)
         )
         for label, row in rows.items()
     }
@@ -114,9 +114,9 @@ def masks(runs: TaskResults, methods: Sequence[str]) -> Summary:
     groups = []
     for method in methods:
         variants = select_variants(runs.main_variants, method, ("none", *ADDON_ORDER))
-        rows = (row_of(runs, runs.main_variants[v], METRIC_NAMES, v.label) for v in variants)
+        rows = (row_of(runs, runs.main_variants[v], PAPER_METRICS, v.label) for v in variants)
         groups.append(RowGroup(METHODS.label(method), tuple(rows)))
-    return summary_of(runs, groups, METRIC_NAMES)
+    return summary_of(runs, groups, PAPER_METRICS)
 
 
 def table2(results: Iterable[BenchResult]) -> list[Summary]:
@@ -124,7 +124,7 @@ def table2(results: Iterable[BenchResult]) -> list[Summary]:
     tasks = group_results(results)
     (part,) = (part for part in PAPER_TABLES if part.table == "table2")
     chosen = [runs for runs in tasks if _fits(part, runs)] or tasks
-    return [all_rows(runs, METRIC_NAMES) for runs in chosen if runs.unlearned]
+    return [all_rows(runs, PAPER_METRICS) for runs in chosen if runs.unlearned]
 
 
 def beside(results: Iterable[BenchResult]) -> list[Summary]:
@@ -135,7 +135,7 @@ def beside(results: Iterable[BenchResult]) -> list[Summary]:
         for runs in tasks:
             if _fits(part, runs):
                 is_first = part.table == "table1"
-                summary = masks(runs, part.methods) if is_first else all_rows(runs, METRIC_NAMES)
+                summary = masks(runs, part.methods) if is_first else all_rows(runs, PAPER_METRICS)
                 side = beside_printed(summary, part.rows)
                 title = f"Table {part.table[-1]} of the paper beside ours: {summary.title}"
                 summaries.append(replace(side, title=title))
@@ -169,7 +169,7 @@ def beside_printed(summary: Summary, printed: Printed) -> Summary:
     Rows go by their labels; those that only the paper has come last. The best of ours are marked,
     by our rule: the MIA nearest to the ideal model's, where the paper prefers the lowest.
     """
-    names = tuple(m for m in summary.metrics if m in METRIC_NAMES)
+    names = tuple(m for m in summary.metrics if m in PAPER_METRICS)
     groups = [
         replace(group, rows=tuple(_beside(row, printed, names) for row in group.rows))
         for group in summary.groups

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun
+from expunge.bench._results import PAPER_METHODS, BenchResult, BenchRun
 from expunge.bench._tasks import TaskResults, select_variants
 from expunge.bench.tables import OF_TEXTS, TABLES
 from expunge.bench.tables._summary import Row, RowGroup, Summary
@@ -15,7 +15,7 @@ from expunge.evaluation import Metric
 from expunge.methods import METHODS
 from expunge.update import ADDONS
 
-METRIC_NAMES = ("mia_entropy", "rua", "ta", "ra", "ua", "fid")
+PAPER_METRICS = ("mia_entropy", "rua", "ta", "ra", "ua", "fid")
 """The columns of the paper's tables, in their order."""
 BASELINES = ("fine-tune", "mask-small-gradients", "conv-transpose")
 ADDON_ORDER = ("saliency", "and", "prob", "focus")
@@ -113,10 +113,10 @@ def all_rows(
 
 def _sections(variants: Sequence[BenchRun]) -> list[tuple[str, list[BenchRun]]]:
     """The groups of rows below the references, by name."""
-    others = [method for method in METHODS if method not in (*BASELINES, *CONSTRAINED_METHODS)]
+    others = [method for method in METHODS if method not in (*BASELINES, *PAPER_METHODS)]
     others += [variant.method for variant in variants if variant.method not in METHODS]
     alone: list[BenchRun] = []
-    for method in dict.fromkeys((*BASELINES, *others, *CONSTRAINED_METHODS)):
+    for method in dict.fromkeys((*BASELINES, *others, *PAPER_METHODS)):
         alone += select_variants(variants, method, ("none",))
         alone += [SALUN] if method == SALUN.method and SALUN in variants else []
     addons = [*dict.fromkeys((*ADDON_ORDER, *ADDONS, *(variant.addon for variant in variants)))]

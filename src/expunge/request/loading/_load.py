@@ -27,7 +27,7 @@ from expunge.engine import (
     check_named_model,
     copy_model,
     device_of,
-    fit_weights,
+    load_checked_weights,
     pick_device,
     read_weights,
     without_prefix,
@@ -97,7 +97,7 @@ class ModelAndData:
         """The same model and data with the weights in another file."""
         state, _ = read_weights(path)
         model = self.build()
-        fit_weights(model, without_prefix(state, model), str(path))
+        load_checked_weights(model, without_prefix(state, model), str(path))
         model = model.to(device_of(self.model)).eval()
         return replace(self, model=model, weights_digest=tensors.state_digest(model.state_dict()))
 
@@ -127,7 +127,7 @@ def load_model_and_data(job: Job) -> ModelAndData:
     _check_has_classes(data.train)
     build = _model_builder(job, card, data)
     model = build()
-    fit_weights(model, without_prefix(state, model), str(job.weights))
+    load_checked_weights(model, without_prefix(state, model), str(job.weights))
     return _assemble(model, data, build, card, job)
 
 

@@ -35,7 +35,7 @@ from expunge.data.text import (
 from expunge.engine import (
     State,
     device_of,
-    fit_weights,
+    load_checked_weights,
     pick_device,
     read_weights,
     score_tokens,
@@ -89,7 +89,7 @@ def load_text_model(job: Job) -> tuple[nn.Module, Callable[[], nn.Module], Token
     model = build()
     tokenizer = words or PretrainedTokenizer(pretrained, job.template)
     state = with_frozen(model, without_prefix(state, model))
-    fit_weights(model, _with_tied(model, state), str(job.weights))
+    load_checked_weights(model, _with_tied(model, state), str(job.weights))
     return model, build, tokenizer
 
 

@@ -16,7 +16,7 @@ from expunge.bench._publish import write_tables
 from expunge.bench._results import BenchResult
 from expunge.bench.paper._tables import BENCHMARK, MASKS_NGPLUS, MASKS_SRL, beside_printed
 from expunge.bench.tables import OF_TEXTS, TABLES
-from expunge.bench.tables._rows import METRIC_NAMES
+from expunge.bench.tables._rows import PAPER_METRICS
 from expunge.bench.tables._summary import Row, Summary
 from tests.unit.bench.making import (
     PAPER_ADDONS,
@@ -47,7 +47,7 @@ def test_table_1_has_the_two_parts_of_the_paper() -> None:
     assert labels(upper) == ["SRL", "SRL-SalUn", "SRL-AND", "SRL-PROB", "SRL-FOCUS"]
     assert labels(lower) == ["NGPlus", *(f"NGPlus-{name}" for name in PAPER_ADDONS[1:])]
     assert upper.title == "CIFAR-10, VGG16, 10 % random forgetting, epoch 10"
-    assert upper.metrics == METRIC_NAMES
+    assert upper.metrics == PAPER_METRICS
 
 
 def test_table_2_has_the_rows_of_the_paper_and_the_rest() -> None:
@@ -77,7 +77,7 @@ def test_cells_are_what_numpy_says_of_the_raw_results() -> None:
     results = paper_results()
     (table,) = TABLES["table2"](results)
     for label in ("SRL", "SRL-FOCUS", "SCRUB-AND"):
-        for metric in METRIC_NAMES:
+        for metric in PAPER_METRICS:
             raw = [r.value(metric, 10) for r in results if r.label == label]
             assert row(table, label).mean(metric) == pytest.approx(np.mean(raw))
             assert row(table, label).std(metric) == pytest.approx(np.std(raw, ddof=1))
@@ -154,7 +154,7 @@ def test_attacks_are_five_and_left_out_where_they_were_not_made() -> None:
                 del epoch[name]
     assert TABLES["attacks"](blind) == []
     (table,) = TABLES["table2"](blind)
-    assert table.metrics == METRIC_NAMES[1:]
+    assert table.metrics == PAPER_METRICS[1:]
     assert any("MIA entropy" in note for note in table.notes)
 
 
@@ -213,7 +213,7 @@ def _parsed(label: str) -> dict[str, dict[str, tuple[float, float]]]:
             name = re.sub(r"\\textbf|\\(?=[A-Z])|[{}$ ]", "", name)
             pairs = [re.findall(r"-?\d+\.\d+", cell) for cell in cells]
             values = {
-                m: (float(a), float(b)) for m, (a, b) in zip(METRIC_NAMES, pairs, strict=True)
+                m: (float(a), float(b)) for m, (a, b) in zip(PAPER_METRICS, pairs, strict=True)
             }
             found[name.lower() if name in ("Initial", "Ideal") else name] = values
     return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from expunge._arrays import Array
-from expunge.bench._results import CONSTRAINED_METHODS, BenchRun
+from expunge.bench._results import PAPER_METHODS, BenchRun
 from expunge.bench._tasks import TaskResults, select_variants
 from expunge.bench.paper.claims._base import (
     LEVEL,
@@ -52,7 +52,7 @@ class SameOrder:
 
     least: float = 0.5
     addons: tuple[str, ...] = ("none", "saliency", "and", "prob", "focus")
-    methods: tuple[str, ...] = CONSTRAINED_METHODS
+    methods: tuple[str, ...] = PAPER_METHODS
     resamples: int = 2000
 
     def __call__(self, claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
@@ -69,7 +69,7 @@ class SameOrder:
             }
             pairs = _pairs(list(values))
             compared = {task: values[task] for pair in pairs for task in pair}
-            tau = self._agreement(pairs, compared) if pairs else None
+            tau = self._mean_tau(pairs, compared) if pairs else None
             if tau is None:
                 why = "needs two data sets or architectures with three add-ons in common"
                 yield ClaimFinding(claim, f"{kind} {name}", "no data", detail=why)
@@ -101,7 +101,7 @@ class SameOrder:
                 values[variant.addon] = {s: v for s, v in distances.items() if v is not None}
         return values if any(variant.moments == moments for variant in variants) else {}
 
-    def _agreement(
+    def _mean_tau(
         self, pairs: Sequence[tuple[BenchRun, BenchRun]], values: dict[BenchRun, Values]
     ) -> SeedMean | None:
         """τ over the add-ons that all tasks have, seeds that have them all resampled."""
@@ -134,7 +134,7 @@ def _count_diverged(values: Values) -> int:
 
 def _moments(tasks: Sequence[TaskResults]) -> list[str]:
     """The kinds of moments there are, the published ones first."""
-    found = each_variant(tasks, CONSTRAINED_METHODS, ("focus", "prob"))
+    found = each_variant(tasks, PAPER_METHODS, ("focus", "prob"))
     others = {variant.moments for _, variant, _ in found}
     return ["published", *sorted(others - {"published", ""})]
 

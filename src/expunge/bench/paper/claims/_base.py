@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from expunge.bench._results import BenchResult, BenchRun
-from expunge.bench._tasks import Seeds, TaskResults, select_variants
+from expunge.bench._tasks import ResultsBySeed, TaskResults, select_variants
 from expunge.evaluation import student_reach
 
 # Means over seeds, and what their intervals say about a claim.
@@ -143,7 +143,7 @@ class Pairs:
     names: tuple[str, str] = ("base", "add-on")
 
     @classmethod
-    def of(cls, base: Seeds, other: Seeds, names: tuple[str, str] = names) -> Pairs:
+    def of(cls, base: ResultsBySeed, other: ResultsBySeed, names: tuple[str, str] = names) -> Pairs:
         """The pairs of the seeds that both variants have; ``names`` are what remarks call them."""
         seeds = sorted(set(base) & set(other))
         return cls(
@@ -175,7 +175,7 @@ def diverged_in_words(seeds: Sequence[int], name: str = "") -> str:
     return f"{name} diverged with seed {', '.join(map(str, seeds))}".lstrip() if seeds else ""
 
 
-def count_diverged(sweep: Iterable[Seeds]) -> int:
+def count_diverged(sweep: Iterable[ResultsBySeed]) -> int:
     """The number of runs of a sweep that diverged."""
     return sum(bool(result.diverged) for seeds in sweep for result in seeds.values())
 

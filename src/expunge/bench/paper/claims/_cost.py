@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun
+from expunge.bench._results import PAPER_METHODS, BenchResult, BenchRun
 from expunge.bench._tasks import TaskResults
 from expunge.bench.paper.claims._base import (
     Claim,
@@ -72,7 +72,7 @@ def sooner(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]
     a log scale. A run that never gets there is a failure, and counts as having needed all its
     epochs.
     """
-    for runs, variant, group in each_variant(tasks, CONSTRAINED_METHODS, ("focus",)):
+    for runs, variant, group in each_variant(tasks, PAPER_METHODS, ("focus",)):
         pairs = Pairs.with_addon(runs, variant)
         late = [s for s, (a, b) in pairs.both.items() if b.evaluated and _misses(a, b)]
         yield settle(
@@ -151,7 +151,7 @@ def _epochs_in_words(pairs: Pairs) -> str:
     return f"epochs by seed, FOCUS/base: {', '.join(epochs)}" if epochs else ""
 
 
-_PAPERS_ADDONS = tuple(itertools.product(CONSTRAINED_METHODS, ("focus", "prob", "and")))
+_PAPERS_ADDONS = tuple(itertools.product(PAPER_METHODS, ("focus", "prob", "and")))
 OVERHEAD = Claim(
     "overhead",
     "FOCUS, PROB and AND, and SalUn on NGPlus, add at most 22 % to the time of a step.",

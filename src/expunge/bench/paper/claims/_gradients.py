@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from expunge._arrays import Array
-from expunge.bench._results import CONSTRAINED_METHODS, BenchResult
+from expunge.bench._results import PAPER_METHODS, BenchResult
 from expunge.bench._tasks import TaskResults
 from expunge.bench.paper.claims._base import Claim, ClaimFinding, OfEachRun, Region, settle
 
@@ -123,7 +123,7 @@ def flat_constraint(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[Clai
             yield settle(claim, runs.name, values, region, "× unseen", scale=math.exp)
 
 
-_of_each = partial(OfEachRun, methods=CONSTRAINED_METHODS)
+_of_each = partial(OfEachRun, methods=PAPER_METHODS)
 PRODUCT_ZERO = Claim(
     "product-zero",
     f"⟨g_U, g_C⟩ concentrates at zero: the median |cosine| of steps is below {SMALL_COSINE}.",

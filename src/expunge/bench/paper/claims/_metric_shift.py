@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun
+from expunge.bench._results import PAPER_METHODS, BenchResult, BenchRun
 from expunge.bench._tasks import TaskResults
 from expunge.bench.paper.claims._base import (
     MIN_SEEDS,
@@ -65,7 +65,7 @@ class Shift:
     region: Region
 
     def __call__(self, claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
-        for runs, variant, name in each_variant(tasks, CONSTRAINED_METHODS, self.addons):
+        for runs, variant, name in each_variant(tasks, PAPER_METHODS, self.addons):
             pairs = Pairs.with_addon(runs, variant)
             excepted = (variant.method, variant.addon) in EXCEPTED
             for metric in self.metrics:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expunge.bench._results import CONSTRAINED_METHODS, BenchResult
+from expunge.bench._results import PAPER_METHODS, BenchResult
 from expunge.bench._tasks import Sweep
 
 MIN_SETTINGS = 3
@@ -30,7 +30,7 @@ MAX_LOST = 2.0
 sides have often reached zero, and such losses dilute the mean."""
 STEP = 0.25
 """Points of TA from one of the losses compared to the next."""
-SWEPT_METHODS = (*CONSTRAINED_METHODS, "match-unseen")
+SWEPT_METHODS = (*PAPER_METHODS, "match-unseen")
 SWEPT_ADDONS = ("focus", "prob", "and")
 
 
