@@ -48,6 +48,10 @@ class SmallTransformer(nn.Module):
         self.positions = nn.Embedding(context, width)
         self.blocks = nn.ModuleList(_Block(width, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the embeddings again; those that torch draws would be 50 times as large."""
         for embedding in (self.tokens, self.positions):
             nn.init.normal_(embedding.weight, std=0.02)
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from expunge._errors import InvalidInput
+from expunge.methods._retrain import draw_again
 from expunge.models import SmallTransformer
 
 
@@ -35,3 +36,12 @@ def test_rows_beyond_the_context_and_uneven_heads_are_refused() -> None:
         small()(torch.zeros(1, 7, dtype=torch.int64))
     with pytest.raises(InvalidInput, match="multiple of `heads`"):
         SmallTransformer(13, 6, width=9, heads=2)
+
+
+def test_a_model_that_is_drawn_again_is_as_fresh_as_a_new_one() -> None:
+    """Embeddings as torch draws them would be 50 times as large, and the model learn nothing."""
+    fresh, again = small(), small()
+    assert not draw_again(again)
+    for embedding in (again.tokens, again.positions):
+        assert 0.015 < float(embedding.weight.detach().std()) < 0.025
+    assert not torch.equal(fresh.tokens.weight, again.tokens.weight)
