@@ -188,7 +188,7 @@ def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Out
     seconds = outcome.seconds
     if seconds is not None:
         total = format_duration(seconds.wall.total)
-        output.message(f"It {seconds.processor.in_words()}; {total} of wall time.")
+        output.message(f"It {seconds.in_words()}; {total} of wall time.")
     if code := EXIT_CODES[verdict.status]:
         raise typer.Exit(code)
 

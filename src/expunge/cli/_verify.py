@@ -280,7 +280,7 @@ def ledger_command(
 
 def _table(ledger: Ledger) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    names = ("", "when", "ids", "records", "verdict", "forgotten data", "test", "epochs")
+    names = ("", "when", "ids", "records", "verdict", "forgotten data", "test", "epoch kept")
     for name in names:
         table.add_column(name, justify="left" if name in ("when", "verdict") else "right")
     for entry in ledger.entries:

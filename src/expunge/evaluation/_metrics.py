@@ -59,7 +59,7 @@ RELEARNED: tuple[tuple[str, str, str, Direction, str, int], ...] = (
     ("auc", "loss AUC", "AUC of the loss attack", "ideal", CHANCE, 3),
 )
 """Name, label, definition, direction, unit and decimals of what is measured after benign steps."""
-BENIGN = "after 50 steps of Adam on retained data"
+BENIGN = "after benign steps (usually 50) of Adam on retained data"
 
 _accuracies = {
     name: Metric(
@@ -236,7 +236,8 @@ _relearned = {
         direction,
         unit,
         decimals,
-        formula=f"{label} of the model {BENIGN}",
+        formula=f"{label} of the model {BENIGN}, at a rate of 1e-3 in benchmarks, and at less for "
+        "wide layers in `evaluate`",
         citation="ours",
         use="to tell forgetting from hiding: what ordinary training brings back was never gone",
     )

@@ -48,7 +48,8 @@ class ModelFit(Section):
 
     accuracy: dict[str, Interval]
     chance: float = Field(
-        description="Accuracy in percent of always predicting the most frequent class of val."
+        description="Accuracy in percent of always predicting the most frequent class of val; of "
+        "texts, the most frequent token of the retained answers."
     )
     fits: bool
     reasons: list[str]
@@ -160,7 +161,7 @@ class Evidence(Section):
         default=None, description="SHA-256 of the public key that the bundle is signed with."
     )
     files: dict[str, str] = Field(
-        default={}, description="SHA-256 of the other files of the bundle."
+        default={}, description="SHA-256 of the files of the bundle written before the evidence."
     )
 
     @pydantic.field_validator("config")

@@ -64,9 +64,10 @@ class Interval(Section):
 class RequestVerdict(Section):
     """The verdict, why, what was shown, and what to try next, in sentences.
 
-    - *achieved*: every bound lies inside its margin, as delivered, after benign steps and, of
+    - *achieved*: every check is inside its margin, as delivered, after benign steps and, of
       texts, under further attacks;
-    - *not achieved*: a bound lies outside; the bundle holds the model as it was;
+    - *not achieved*: a check is outside, the run changed nothing, or it exposed the records of an
+      earlier request again; the bundle holds the model as it was;
     - *inconclusive*: neither; the bundle holds the unlearned model.
     """
 
@@ -158,8 +159,9 @@ class Check(Section):
     """A quantity with one-sided 95 % bounds on either side, and the margin it should be within.
 
     For an AUC the margin is the largest one, and one minus it the smallest; for a difference of
-    accuracies it counts on either side; for a loss it is the largest. ``inside``: both bounds are
-    within the margin. ``outside``: one is beyond it. ``open``: neither.
+    accuracies it counts on either side; for a drop in accuracy it is the largest. ``inside``: both
+    bounds are within the margin. ``outside``: both are beyond the same end of it. ``open``: an end
+    of the margin lies between them.
     """
 
     name: str
@@ -183,7 +185,7 @@ class Check(Section):
 
     @property
     def right_at_most(self) -> float:
-        """The share of pairs that an attack is right on, turned round or not, by its bound."""
+        """Upper bound on the share of pairs that an attack orders correctly, either way round."""
         return max(self.high, 1.0 - self.low)
 
 
@@ -295,19 +297,19 @@ class StageSeconds(Section):
     page: float = Field(description="The files of the bundle, those made before the evidence.")
     total: float
 
-    def in_words(self) -> str:
-        """The stages in a sentence, those that took longest first."""
-        stages = self.model_dump(exclude={"total"})
-        parts = (
-            f"{value:.0f} s {'gradient steps' if name == 'steps' else name}"
-            for name, value in sorted(stages.items(), key=lambda item: -item[1])
-            if value >= 0.5
-        )
-        return f"took {self.total:.0f} s of processor time: {', '.join(parts)}"
-
 
 class Seconds(Section):
     """What the request took by stage: on the wall clock, and in processor time of all threads."""
 
     wall: StageSeconds
     processor: StageSeconds
+
+    def in_words(self) -> str:
+        """The processor time of the stages in a sentence, those that took longest first."""
+        stages = self.processor.model_dump(exclude={"total"})
+        parts = (
+            f"{value:.0f} s {'gradient steps' if name == 'steps' else name}"
+            for name, value in sorted(stages.items(), key=lambda item: -item[1])
+            if value >= 0.5
+        )
+        return f"took {self.processor.total:.0f} s of processor time: {', '.join(parts)}"

@@ -1,7 +1,7 @@
 """The ledger: all requests made of one model, in order, each sealed by the next.
 
 Every finished request has a folder, ``0001``, ``0002``, …; the next one starts from its weights
-and keeps the hash of its evidence.
+and keeps the hash of its seal, ``evidence.sha256``.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Ledger:
         broken: list[tuple[int, str]] = []
         for before, entry in zip((None, *self.entries), self.entries, strict=False):
             with suppress(DataError):
-                for number, problem in _chain_problems(before, entry):
+                for number, problem in _entry_problems(before, entry):
                     broken.append((number, f"Request {number}: {problem}"))
         return broken
 
@@ -264,7 +264,7 @@ class Ledger:
         return to_forget, earlier - set(to_forget)
 
 
-def _chain_problems(before: LedgerEntry | None, entry: LedgerEntry) -> Iterator[tuple[int, str]]:
+def _entry_problems(before: LedgerEntry | None, entry: LedgerEntry) -> Iterator[tuple[int, str]]:
     """What is wrong with an entry, or with the one before it, and the number of that one."""
     request, hashes = entry.evidence.request, entry.evidence.hashes
     first = before is None

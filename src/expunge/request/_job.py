@@ -42,8 +42,9 @@ Day = Annotated[str, pydantic.BeforeValidator(_read_day)]
 InputForm = Literal["bytes", "fractions", "standardised"]
 """How images are handed to a model that is not built in."""
 
-DEFAULT_METHOD, DEFAULT_ADDON, EXACT_METHOD = "refresh", "none", "retrain"
-TRAINING_AGAIN = (DEFAULT_METHOD, EXACT_METHOD)
+REFRESH, EXACT_METHOD = "refresh", "retrain"
+DEFAULT_METHOD, DEFAULT_ADDON = REFRESH, "none"
+RETAINED_ONLY_METHODS = (REFRESH, EXACT_METHOD)
 """Methods that train on what is retained; known by name, as a recorded job loads no method."""
 PROCEDURE_OPTIONS: tuple[Option, ...] = tuple(
     each
@@ -238,7 +239,7 @@ class Job(pydantic.BaseModel):
             return self
         if self.id_column is not None and self.records is None:
             raise InvalidInput("`id_column` is a column of `records`, which should be given too")
-        if self.budget is not None and (self.exact or METHODS.bare_name(self.method) != "refresh"):
+        if self.budget is not None and (self.exact or METHODS.bare_name(self.method) != REFRESH):
             raise InvalidInput("`budget` is that of the method refresh")
         if self.trains_again and ADDONS.bare_name(self.addon) != "none":
             raise InvalidInput(
@@ -301,7 +302,7 @@ class Job(pydantic.BaseModel):
     @property
     def trains_again(self) -> bool:
         """Whether the method trains the model on what is retained, and never reads the records."""
-        return self.exact or split_part(self.method)[0].lower() in TRAINING_AGAIN
+        return self.exact or split_part(self.method)[0].lower() in RETAINED_ONLY_METHODS
 
 
 TEXT_METHOD = "match-answers"

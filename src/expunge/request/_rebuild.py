@@ -37,6 +37,7 @@ from expunge.request._reload import NotAvailable
 from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._check import preflight
 from expunge.request.verdict._build import Request, conclude, config_of
+from expunge.request.verdict._checks import check_decimals
 from expunge.request.verdict._measurements import Examination, examine
 
 NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
@@ -97,7 +98,7 @@ def compare_with_rebuilt(
         loaded = loaded.with_inputs(job.inputs)
     to_forget, gone = earlier.still_to_forget(requested.indices)
     cost = evidence.preflight.cost
-    found = preflight(loaded, requested, job, earlier=gone, cost=cost)
+    found = preflight(loaded, requested, to_forget, job, earlier=gone, cost=cost)
     include = job.include_duplicates
     examination = examine(loaded, found, to_forget, gone, include_duplicates=include)
 
@@ -121,7 +122,7 @@ def compare_with_rebuilt(
         *(
             str(each)
             for each in compare_trees(stated, _plain(rebuilt.as_json()), left_out)
-            if not _is_last_digit(each)
+            if not _is_last_digit(each, stated)
         ),
         *_other_files(entry, request),
         *(f"the card of {each}" for each in compare_trees(
@@ -135,12 +136,13 @@ def compare_with_rebuilt(
     return differences or _shown_file_problems(entry)
 
 
-def _is_last_digit(difference: Difference) -> bool:
-    """Whether a bound differs by one in its last digit, as on another processor.
+def _is_last_digit(difference: Difference, evidence: Any) -> bool:
+    """Whether a bound of a check differs by one in its last digit, as on another processor.
 
-    >>> _is_last_digit(Difference("checks.3.high", 0.53, 0.54))
+    >>> evidence = {"checks": [{"unit": "0 to 1", "records": 40, "high": 0.53}]}
+    >>> _is_last_digit(Difference("checks.0.high", 0.53, 0.54), evidence)
     True
-    >>> _is_last_digit(Difference("checks.3.high", 0.53, 0.55))
+    >>> _is_last_digit(Difference("checks.0.high", 0.53, 0.55), evidence)
     False
     """
     *place, name = difference.path.split(".")
@@ -149,7 +151,12 @@ def _is_last_digit(difference: Difference) -> bool:
         return False
     if not all(isinstance(value, float) for value in pair):
         return False
-    return bool(abs(pair[0] - pair[1]) <= 1.01 * (0.01 if abs(pair[0]) <= 1.0 else 0.1))
+    check = evidence
+    for key in place:
+        check = check[int(key) if isinstance(check, list) else key]
+    return bool(
+        abs(pair[0] - pair[1]) < 1.01 * 0.1 ** check_decimals(check["unit"], check["records"])
+    )
 
 
 def _recorded_job(entry: LedgerEntry) -> Job:

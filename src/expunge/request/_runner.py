@@ -114,7 +114,7 @@ class RequestRunner:
             self.requested = self.requested.leaving_out(self.ledger.last.left_out)
         self.loaded = self.loaded.leaving_out(self.requested.left_out)
         self.stopwatch = stopwatch
-        stopwatch.loaded()
+        stopwatch.end_loading()
         self.work = WorkFolder(job.out)
 
     @property
@@ -145,7 +145,12 @@ class RequestRunner:
         # Preflight: the last moment to stop without a trace.
         with self.stopwatch.time("preflight"):
             found = preflight(
-                self.loaded, self.requested, self.job, earlier=earlier, progress=self.on_message
+                self.loaded,
+                self.requested,
+                to_forget,
+                self.job,
+                earlier=earlier,
+                progress=self.on_message,
             )
         on_preflight(found)
         if dry_run:
@@ -153,7 +158,7 @@ class RequestRunner:
         if not found.fits and not force:
             raise DataError(
                 "The model does not seem to fit the data: "
-                + " ".join(found.findings.warnings)
+                + " ".join(found.findings.fit.reasons)
                 + " If model and data are right as they are, use --force."
             )
         include = self.job.include_duplicates
@@ -226,7 +231,7 @@ class RequestRunner:
         return ForgettingResult(loaded.model, rows, evidence.stopped)
 
     def _claim(self, examination: Examination, *, discard: bool) -> Request:
-        """What was asked; the work folder is marked as that of this request."""
+        """Mark the work folder as that of this request, and return the request."""
         key = self._id_key()
         people = self.job.id_column is not None
         hashed = self.requested.hashed(key, examination.to_forget, people=people)

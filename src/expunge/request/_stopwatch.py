@@ -48,7 +48,7 @@ class RequestStopwatch(Callback):
         finally:
             self._stages[stage] = clocks() - start
 
-    def loaded(self) -> None:
+    def end_loading(self) -> None:
         """Everything until now was loading."""
         self._stages["loading"] = clocks() - self.started
 

@@ -70,7 +70,7 @@ def verify(
     if quick:
         why = "only hashes and signatures were to be checked"
     elif not all(verification.ok for verification in verifications):
-        why = "what comes before them does not hold"
+        why = "hashes, signatures or the chain of requests do not hold"
     else:
         try:
             loaded = loaded or reload_model_and_data(

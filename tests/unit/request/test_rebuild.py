@@ -14,7 +14,13 @@ from expunge._errors import DataError
 from expunge.evidence import Evidence
 from expunge.ledger._id_key import require_key
 from expunge.ledger._ledger import Ledger
-from expunge.request._rebuild import CHECKED_ELSEWHERE, NOT_RECOMPUTED, compare_with_rebuilt
+from expunge.request._compare_trees import Difference
+from expunge.request._rebuild import (
+    CHECKED_ELSEWHERE,
+    NOT_RECOMPUTED,
+    _is_last_digit,
+    compare_with_rebuilt,
+)
 from expunge.request._reload import NotAvailable, reload_model_and_data
 from expunge.request.loading._load import ModelAndData
 from tests.unit.request.forgeries import change_evidence
@@ -52,6 +58,27 @@ def test_it_is_the_same_by_the_default_method(
     finished: FinishedRequest, loaded: ModelAndData
 ) -> None:
     assert again(finished.folder.parent, loaded) == []
+
+
+@pytest.mark.parametrize(
+    ("unit", "records", "stated", "found", "same"),
+    [
+        ("points", 500, 0.4, 0.5, True),
+        ("points", 500, 12.4, 12.6, False),
+        ("0 to 1", 500, 0.53, 0.54, True),
+        ("0 to 1", 500, 0.53, 0.63, False),
+        ("0 to 1", 19, 0.5, 0.6, True),
+    ],
+)
+def test_a_bound_may_differ_in_its_last_digit(
+    unit: str, records: int, stated: float, found: float, same: bool
+) -> None:
+    check = {"unit": unit, "records": records, "low": stated}
+    for path, evidence in (
+        ("checks.0.low", {"checks": [check]}),
+        ("earlier.0.check.low", {"earlier": [{"check": check}]}),
+    ):
+        assert _is_last_digit(Difference(path, stated, found), evidence) == same
 
 
 CHANGED: dict[str, Any] = {

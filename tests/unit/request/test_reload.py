@@ -162,7 +162,9 @@ def test_nothing_is_loaded_where_hashes_do_not_hold(
     (root / "0001" / "report.html").write_text("")
     found = verify(root, trust_job=True)
     assert not found[0].ok
-    assert {each.not_verified for each in found} == {"what comes before them does not hold"}
+    assert {each.not_verified for each in found} == {
+        "hashes, signatures or the chain of requests do not hold"
+    }
     assert not (here / "PWNED").exists()
 
 

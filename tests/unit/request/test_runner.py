@@ -103,6 +103,14 @@ def test_something_has_to_be_left_to_compare_with(tmp_path: Path) -> None:
         loaded.leaving_out({"val": (), "test": range(80)})
 
 
+def test_a_model_that_does_not_fit_is_refused_for_that_reason_alone(tmp_path: Path) -> None:
+    order = torch.tensor([1, 0, 3, 2])
+    permuted = [Examples(part.inputs, order[part.labels], part.classes) for part in data()]
+    with pytest.raises(DataError, match="fit the data: The labels look permuted") as refusal:
+        forget(model=fitted(floats(240, 1)), data=permuted, ids=[1], out=tmp_path, progress=False)
+    assert "It is not known how" not in str(refusal.value), "a warning about something else"
+
+
 def test_it_is_one_requests_until_it_is_discarded(tmp_path: Path) -> None:
     work = WorkFolder(tmp_path)
     assert work.request is None

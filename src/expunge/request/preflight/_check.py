@@ -84,6 +84,7 @@ class Preflight:
 def preflight(
     loaded: ModelAndData,
     requested: RequestedRecords,
+    to_forget: Sequence[int],
     job: Job,
     *,
     earlier: Collection[int] = (),
@@ -92,13 +93,11 @@ def preflight(
 ) -> Preflight:
     """Examine model, data and ids; nothing is changed.
 
-    ``earlier`` are training records that earlier requests took out of retain. ``progress`` is
-    called with a message before each stage. ``cost`` is measured, unless it is known.
+    ``to_forget`` are the ``requested`` records that no earlier request has forgotten, ``earlier``
+    the training records that earlier requests took out of retain. ``progress`` is called with a
+    message before each stage. ``cost`` is measured, unless it is known.
     """
     # The model on the records, and on the others.
-    forgotten_before = set(earlier)
-    new = [index for index in requested.indices if index not in forgotten_before]
-    to_forget = new or list(requested.indices)
     retained = retained_without(loaded, {*to_forget, *earlier})
     progress("running the model on the data")
     parts = {
@@ -170,13 +169,18 @@ def find_duplicates(
     )
 
 
-def retained_without(loaded: ModelAndData, gone: Collection[int]) -> list[int]:
-    """The training records that are left."""
+def retained_without(
+    loaded: ModelAndData, gone: Collection[int], *, with_duplicates: bool = False
+) -> list[int]:
+    """The training records that are left; ``gone`` may have duplicates that nobody asked for."""
     retained = [index for index in range(len(loaded.train)) if index not in gone]
     if not retained:
         raise InvalidInput(
-            "Some records should be left to retain. (with duplicates, all are to be forgotten) "
-            "Leave out --include-duplicates."
+            "Some records should be left to retain. (with duplicates, none is left) Leave out "
+            "--include-duplicates."
+            if with_duplicates
+            else "Some records should be left to retain. (with earlier requests, none is left) To "
+            "forget everything, discard the model."
         )
     return retained
 
@@ -187,11 +191,11 @@ def sample_of(retained: Sequence[int]) -> list[int]:
 
 
 def _count_records(
-    loaded: ModelAndData, requested: RequestedRecords, to_forget: list[int]
+    loaded: ModelAndData, requested: RequestedRecords, to_forget: Sequence[int]
 ) -> RecordCounts:
     labels = loaded.train.labels
     in_train = torch.bincount(labels, minlength=len(loaded.classes)).tolist()
-    forgotten = torch.bincount(labels[to_forget], minlength=len(loaded.classes)).tolist()
+    forgotten = torch.bincount(labels[list(to_forget)], minlength=len(loaded.classes)).tolist()
     return RecordCounts(
         asked=len(requested.ids),
         records=len(to_forget),

@@ -30,7 +30,7 @@ between either is right, so that the advice does not depend on how busy the mach
 JUDGING_PASSES = 3
 """Over all data: of the given model, the new one, and the new one after benign steps."""
 ANSWERS_PER_RECORD = 16
-"""Sampled of a text to forget, and twice as many of unseen ones: 16 in each of these passes."""
+"""In each of these passes: 16 are sampled of a text to forget and 32 of unseen ones, in all 48."""
 FORWARD = 1 / 3
 """The part of a training step that running the model takes: backward takes twice as long."""
 TIMED = ((2, 2), (8, 4))

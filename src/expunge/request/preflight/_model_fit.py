@@ -1,4 +1,4 @@
-"""Whether the model fits the data; if not, whether label order or input scaling is to blame."""
+"""Whether the model fits the data; if not, whether labels, inputs or a template are to blame."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ def check_model_fit(
     predictions: Mapping[str, Predictions],
     classes: Sequence[str],
 ) -> ModelFit:
-    """Judge the model by its ``predictions`` on "train", "val" and "test".
+    """Judge the model by its ``predictions`` on "train", a sample of what is retained, and "val".
 
+    Its accuracy is also stated on the other splits: "forget" and "test".
     A model fits if it beats the most frequent class on train and on val, and if neither another
     label order nor another scaling of the inputs does much better.
     """

@@ -1,10 +1,10 @@
-"""Judge a model by bounds: how far attacks and losses may be, against margins declared beforehand.
+"""Judge a model by bounds on attacks and accuracy drops, against margins declared beforehand.
 
-Every quantity has a one-sided 95 % bound on either side. A check is *inside* if the bounds lie
-within its margin, *outside* if one lies beyond it, and *open* otherwise. A request is achieved if
-all of its checks are inside, as delivered and after benign steps; it is not achieved if one is
-outside; else it is inconclusive. All bounds have to lie inside, so none is corrected for their
-number.
+Every quantity has a one-sided 95 % bound on either side. A check is *inside* if both bounds lie
+within its margin, *outside* if both lie beyond the same end of it, and *open* if an end of the
+margin lies between them. A request is achieved if all of its checks are inside, as delivered and
+after benign steps; it is not achieved if one is outside; else it is inconclusive. All bounds have
+to lie inside, so none is corrected for their number.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ FACT_SCORES = ("facts", "facts_right")
 MOST_RIGHT = 0.95
 """The largest accuracy that a margin counts on: one that is always right has no spread."""
 CHANCES = 10
-"""Chances of the records to lie beyond a margin: two sides of about five independent checks, among
-six attacks and an accuracy at two moments. Those of texts under attack add none that was seen:
-``benchmarks/text_margins.py``."""
+"""Independent ways in which a model that never saw the records can miss a margin by chance: two
+sides of about five independent checks, among six attacks and an accuracy at two moments. Those of
+texts under attack added none in ``benchmarks/text_margins.py``."""
 
 
 @dataclass(frozen=True)
@@ -316,6 +316,11 @@ def _mean(losses: Array) -> tuple[float, float, float]:
     return value, value - reach, value + reach
 
 
+def check_decimals(unit: str, records: int) -> int:
+    """To how many decimals the value and the bounds of a check are stated."""
+    return decimals_of(records) if unit == "0 to 1" else 1
+
+
 def _check(
     name: str,
     label: str,
@@ -326,7 +331,7 @@ def _check(
     records: int,
 ) -> Check:
     # Outwards, so that rounding never helps; few digits, so that they describe no single record.
-    digits = decimals_of(records) if unit == "0 to 1" else 1
+    digits = check_decimals(unit, records)
     value, low, high = round(estimate[0], digits), *_outwards(estimate[1:], digits)
     result: CheckResult
     if low > margin[1] or high < margin[0]:

@@ -144,7 +144,7 @@ def examine(
     in_retain = [d.index for d in preflight.duplicates if d.split == "retain"]
     added = set(in_retain if include_duplicates else ()) - set(to_forget)
     to_forget = sorted({*to_forget, *added})
-    retained = retained_without(loaded, {*earlier, *to_forget})
+    retained = retained_without(loaded, {*earlier, *to_forget}, with_duplicates=bool(added))
 
     # The given model was run on them in the preflight, unless the parts are others now.
     loaded = with_comparable_answers(loaded, to_forget, earlier)

@@ -18,7 +18,7 @@ from expunge.evidence import (
     Stop,
 )
 from expunge.methods import METHODS
-from expunge.request._job import DEFAULT_METHOD, TEXT_METHOD, Job
+from expunge.request._job import DEFAULT_METHOD, REFRESH, TEXT_METHOD, Job
 
 EXPOSED_AGAIN: EarlierStatus = "exposed again"
 LIMITS = (
@@ -70,8 +70,8 @@ def write_verdict(
 ) -> RequestVerdict:
     """What the checks add up to: status, headline, reasons, and what was shown.
 
-    Not achieved, too, is a run that changed nothing, or that exposed the records of an ``earlier``
-    request again. ``given`` is the loss attack on the model before the request.
+    A run that changed nothing, or that exposed the records of an ``earlier`` request again, is also
+    not achieved. ``given`` is the loss attack on the model before the request.
     """
     exposed = [request for request in earlier if request.status == EXPOSED_AGAIN]
     status = decide(checks) if stopped.epoch and not exposed else "not achieved"
@@ -113,7 +113,7 @@ def decide(checks: Sequence[Check]) -> Status:
 
 
 def largest_auc(checks: Sequence[Check]) -> float | None:
-    """The share of pairs that no attack is right on more often, by its bound; None without any."""
+    """Upper bound on the share of pairs that any attack orders correctly; None without attacks."""
     return max((c.right_at_most for c in checks if c.is_attack), default=None)
 
 
@@ -253,7 +253,7 @@ def suggest_next_steps(
         steps.append(f"Try another method: `--method {better}`.")
     elif not texts and any(name.startswith(("auc_", "accuracy")) for name in failed):
         steps.append("Keep less of the trained weights, and train longer: `--budget 0.33`.")
-    if any(name.startswith("lost") for name in failed):
+    if METHODS.bare_name(job.method) == REFRESH and any(name.startswith("lost") for name in failed):
         steps.append("Train longer: `--budget 0.33`.")
     if exposed := [request.number for request in earlier if request.status == EXPOSED_AGAIN]:
         numbers = ", ".join(map(str, exposed))

@@ -19,7 +19,8 @@ def check(
 ) -> Preflight:
     """The preflight of a request for ``ids``."""
     job = job_of(folder, **values)
-    return preflight(loaded, resolve_ids(job, loaded, ids), job)
+    requested = resolve_ids(job, loaded, ids)
+    return preflight(loaded, requested, requested.indices, job)
 
 
 def printed(found: Preflight, width: int = 80) -> str:

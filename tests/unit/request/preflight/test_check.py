@@ -8,12 +8,18 @@ import pytest
 import torch
 from rich.console import Console
 
+from expunge._errors import InvalidInput
 from expunge.data import Examples
 from expunge.evaluation import predict
 from expunge.evaluation.attacks._features import confidence
 from expunge.request._ids import resolve_ids
 from expunge.request.loading._load import ModelAndData, model_and_data_of
-from expunge.request.preflight._check import Duplicate, find_duplicates, preflight
+from expunge.request.preflight._check import (
+    Duplicate,
+    find_duplicates,
+    preflight,
+    retained_without,
+)
 from tests.unit.request.preflight.findings import check, printed
 from tests.unit.request.worlds import Net, fitted, floats, job_of, loaded_world
 
@@ -88,15 +94,25 @@ def test_a_model_that_does_not_fit_is_reported_first(loaded, tmp_path):
 def test_records_forgotten_earlier_are_left_out(loaded, tmp_path):
     job = job_of(tmp_path)
     asked = resolve_ids(job, loaded, [1, 2, 3])
-    found = preflight(loaded, asked, job, earlier={2, 100})
+    found = preflight(loaded, asked, [1, 3], job, earlier={2, 100})
     assert found.findings.ids.records == 2
     assert found.findings.ids.earlier == 1
+
+
+def test_a_request_that_leaves_nothing_to_retain_is_refused(loaded, tmp_path):
+    job, everything = job_of(tmp_path), range(len(loaded.train))
+    asked = resolve_ids(job, loaded, [1])
+    with pytest.raises(InvalidInput, match=r"with earlier requests, none is left") as refusal:
+        preflight(loaded, asked, [1], job, earlier={*everything} - {1})
+    assert "--include-duplicates" not in str(refusal.value), "an option that was not given"
+    with pytest.raises(InvalidInput, match="Leave out --include-duplicates"):
+        retained_without(loaded, everything, with_duplicates=True)
 
 
 def test_progress_is_told_in_words(loaded, tmp_path):
     job = job_of(tmp_path)
     words: list[str] = []
-    preflight(loaded, resolve_ids(job, loaded, [1]), job, progress=words.append)
+    preflight(loaded, resolve_ids(job, loaded, [1]), [1], job, progress=words.append)
     assert len(words) == 4
     assert words[0] == "running the model on the data"
 

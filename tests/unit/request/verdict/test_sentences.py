@@ -17,7 +17,7 @@ from expunge.evidence._sections import (
     Status,
     Stop,
 )
-from expunge.request._job import make_job
+from expunge.request._job import TEXT_METHOD, make_job
 from expunge.request.verdict._sentences import (
     _sentence,
     decide,
@@ -162,6 +162,13 @@ def test_records_that_stand_out_need_a_deeper_refresh() -> None:
 
 def test_what_was_lost_is_regained_by_longer_training() -> None:
     assert "Train longer: `--budget 0.33`" in steps(checks=[BROKEN])
+
+
+def test_a_budget_is_suggested_to_refresh_alone() -> None:
+    """Other methods have none: the job would be refused."""
+    answers = make_job(**PATHS, method=TEXT_METHOD)
+    for job, texts in ((PUSHED, False), (answers, True)):
+        assert "--budget" not in steps(job=job, checks=[FAILED, BROKEN], texts=texts)
 
 
 def test_exact_deletion_and_its_cost_are_always_named() -> None:
