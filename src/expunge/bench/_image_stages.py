@@ -80,7 +80,7 @@ class Images:
             scores[name] = scorer.score_by_name(model, per_class=True)
         return scores
 
-    def unlearning(
+    def unlearn_arguments(
         self, context: dispatch.Context, division: Division
     ) -> tuple[list[engine.Callback], dict[str, Any]]:
         """Callbacks that score a run, and the arguments of :func:`expunge.unlearn` on data."""

@@ -63,7 +63,7 @@ def unlearn_variant(context: dispatch.Context) -> None:
     initial, reference = context.parents
     folder = context.folder
     material, division = _division(context, reference.config)
-    watchers, data = material.unlearning(context, division)
+    watchers, data = material.unlearn_arguments(context, division)
     procedure: Procedure = rebuild(context.config["procedure"])
 
     # Unlearn; a run that diverges keeps what it has.

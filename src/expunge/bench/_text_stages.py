@@ -83,7 +83,7 @@ class Texts:
         write_text(context.folder / DEFINITIONS, json.dumps(scores["initial"].definitions))
         return {name: each.as_dict() for name, each in scores.items()}
 
-    def unlearning(
+    def unlearn_arguments(
         self, context: dispatch.Context, division: TextDivision
     ) -> tuple[list[Callback], dict[str, Any]]:
         reference = context.parents[1]

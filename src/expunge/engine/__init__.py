@@ -65,12 +65,12 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.engine._recipe import check_recipe
     from expunge.engine._run_parts import copy_model, one_pass
     from expunge.engine._split_reader import RunSplits
-    from expunge.engine._token_scores import BATCH, TokenScores, score_tokens
+    from expunge.engine._token_scores import TOKEN_ROWS_PER_BATCH, TokenScores, score_tokens
     from expunge.engine._weights import (
         OTHER_COMPUTERS,
-        State,
-        code_of_data,
-        code_of_model,
+        StateDict,
+        describe_imports_of_data,
+        describe_imports_of_model,
         without_prefix,
     )
 else:

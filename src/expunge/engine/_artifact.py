@@ -27,9 +27,9 @@ from expunge.engine._model_from_config import (
 )
 from expunge.engine._recipe import check_recipe
 from expunge.engine._weights import (
-    State,
-    code_of_data,
-    code_of_model,
+    StateDict,
+    describe_imports_of_data,
+    describe_imports_of_model,
     read_state,
     without_prefix,
 )
@@ -153,14 +153,14 @@ def check_named_model(path: Path, card: Card, model: str | None) -> None:
             f"The card of {path} passes other options to {name} than were named. (got the model "
             f"{model!r}) If you know them: --model {join_spec(name, card.model.options)}."
         )
-    if not model and (code := code_of_model(name, card.model.options)):
+    if not model and (code := describe_imports_of_model(name, card.model.options)):
         raise InvalidInput(
             f"The card of {path} names code, {code}, which was not imported. If you know it, name "
             f"it yourself: --model {join_spec(name, card.model.options)}."
         )
 
 
-def read_weights(path: Path) -> tuple[State, Card | None]:
+def read_weights(path: Path) -> tuple[StateDict, Card | None]:
     """Weights by name, and their card: in the file, or beside it."""
     state, notes = read_state(path)
     if "stage" not in notes:
@@ -216,7 +216,7 @@ def load_card_data(card: Card, override: str | None = None) -> Splits:
     A weights file must not run code, nor start a download: only ``override`` may name such data.
     """
     spec = override or card.data.spec
-    if override is None and (code := code_of_data(spec)):
+    if override is None and (code := describe_imports_of_data(spec)):
         raise InvalidInput(
             f"The card of the weights names code, {code}, which was not imported. If you know it, "
             f"name it yourself: --data {spec}."

@@ -20,8 +20,8 @@ DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 
 @dataclass(frozen=True)
 class Execution:
-    """Everything about a run of :func:`expunge.unlearn` or :func:`expunge.train` besides the
-    model, the data and the procedure. The defaults suit most machines.
+    """How the machine runs :func:`expunge.unlearn` or :func:`expunge.train`: the random seed, where
+    and in what precision, with which files and callbacks. The defaults suit most machines.
 
     Args:
         seed: of all random streams. The same seed gives the same bits on the CPU.

@@ -24,10 +24,10 @@ class History(ReadableRepr):
     """The rows of a run.
 
     ``epochs`` has, for each epoch: ``epoch`` (from 1), ``steps``, ``seconds`` (of the steps alone,
-    from the start of the run: RTE), ``processor_seconds`` (the same in processor time, which other
-    work on the machine disturbs less), mean ``objective`` and ``constraint`` losses, the mean of
-    each diagnostic with ``feasible`` as a share, and what callbacks recorded. ``steps`` has the
-    losses and diagnostics of each step of a constrained run.
+    from the start of the run: the paper's run-time efficiency, RTE), ``processor_seconds`` (the
+    same in processor time, which other work on the machine disturbs less), mean ``objective`` and
+    ``constraint`` losses, the mean of each diagnostic with ``feasible`` as a share, and what
+    callbacks recorded. ``steps`` has the losses and diagnostics of each step of a constrained run.
     """
 
     epochs: list[Row] = field(default_factory=list)

@@ -59,8 +59,9 @@ Batches = Sequence[Batch | None]
 def _process_weights(
     group: Group, method: Method, name: str, forget: Batches, retain: Batches
 ) -> tuple[float, float]:
-    """N·nᵣ/n of the batch that ``objective`` or ``constraint`` is a mean over, and its saliency.
+    """The weights of this process's ``objective`` or ``constraint``, and of its saliency: N·nᵣ/n.
 
+    N is the number of processes; nᵣ of the batch's n examples are in this one, r.
     Where a loss is a mean over something other than examples, such as labelled tokens
     (``Method.size``), or shares are not known, the processes exchange how many they have.
     """
@@ -156,15 +157,15 @@ class DivergenceGuard:
         self._seen = 0
 
     @torch.no_grad()
-    def passes(self, values: list[Tensor]) -> bool:
+    def add_step(self, values: list[Tensor]) -> bool:
         """Add the values of a step; False if a check found one that is not finite."""
         bad = torch.stack([~v.isfinite().all().to(values[0].device) for v in values]).any()
         self._bad = bad if self._bad is None else self._bad | bad
         self._seen += 1
-        return bool(self._seen % self.every) or self.check()
+        return bool(self._seen % self.every) or self.check_and_keep()
 
     @torch.no_grad()
-    def check(self) -> bool:
+    def check_and_keep(self) -> bool:
         """Check now, which waits for the device; keep the weights if all is finite."""
         if self._bad is not None and bool(self._bad):
             return False

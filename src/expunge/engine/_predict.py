@@ -137,7 +137,7 @@ def _batches(
     return (as_batch(item, "retain", device, name)[:2] for item in items)
 
 
-Answers = dict[tuple[str, int], tuple[weakref.ref[Any], Any]]
+CachedResults = dict[tuple[str, int], tuple[weakref.ref[Any], Any]]
 """What a model said, by question and identity of the data."""
 
 
@@ -150,14 +150,14 @@ class PredictionCache:
     """
 
     def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[nn.Module, tuple[tuple[float, ...], Answers]]
+        self._known: weakref.WeakKeyDictionary[nn.Module, tuple[tuple[float, ...], CachedResults]]
         self._known = weakref.WeakKeyDictionary()
 
     def __call__(
         self, model: nn.Module, data: Any, ask: Callable[[nn.Module, Any], Any] | None = None
     ) -> Any:
         ask = ask or predict
-        answers, question = self._answers(model), (ask.__name__, id(data))
+        answers, question = self._cached_results(model), (ask.__name__, id(data))
         reference, answer = answers.get(question, (None, None))
         # The identity of data that are gone may belong to others by now.
         if reference is None or reference() is not data:
@@ -166,7 +166,7 @@ class PredictionCache:
                 answers[question] = weakref.ref(data), answer
         return answer
 
-    def _answers(self, model: nn.Module) -> Answers:
+    def _cached_results(self, model: nn.Module) -> CachedResults:
         """What is kept of the model with its weights; nothing if changes are not counted."""
         tensors = [*model.parameters(), *model.buffers()]
         if not tensors or any(t.is_inference() for t in tensors):

@@ -42,7 +42,7 @@ class Procedure:
         batchnorm: what may move running statistics: ``published`` (every batch), ``retain-only``,
             ``frozen``.
         schedule: ``constant``, ``linear`` for a rate that falls to 0 over the run, ``one-cycle``
-            for one that rises first, for 30 % of it.
+            for one that rises first, for 30 % of it, ``step`` for a tenth of it after 91 %.
         augment_splits: which images are augmented: those of ``both`` sets, of ``retain`` alone, or
             ``none``.
         retain_order: ``released`` is as in the paper's released code: retain data are shuffled
@@ -60,9 +60,11 @@ class Procedure:
     aggregate: Aggregate | str | Any = option(
         "linear", str, "linear, min-abs, SAGO, GRU, PDU, or torchjd:NAME."
     )
-    epochs: int = option(10, Count, "Passes over the forget set.", resumable=True)
+    epochs: int = option(
+        10, Count, "Passes over the forget set (retrain, refresh: the retain set).", resumable=True
+    )
     batch_size: int = option(256, Count, "Examples of either set per step.", resumable=True)
-    lr: float = option(1e-4, Positive, "Learning rate of Adam.", resumable=True)
+    lr: float = option(1e-4, Positive, "Learning rate of the optimizer.", resumable=True)
     batchnorm: BatchNormPolicy = option(
         "published", BatchNormPolicy, "Which batches move running statistics."
     )

@@ -176,7 +176,7 @@ class Run:
         self.history = History()
         self.watch = Stopwatch()
         self.method_watch = Stopwatch()
-        """What the method took of that before epochs, since the last resume."""
+        """Time of ``prepare`` and ``begin_epoch`` within ``watch``; not restored on resume."""
         self.recorder = StepRecorder(self.update, constrained=self.method.constrained)
         self._saved = 0
         self._stopped = False
@@ -316,7 +316,7 @@ class Run:
         )
         assert self.update.losses is not None
         found = (*self.update.losses, self.update.record)
-        if not self._guard.passes([value for value in found if value is not None]):
+        if not self._guard.add_step([value for value in found if value is not None]):
             self._diverge(f"at step {self.step + 1} (epoch {self.epoch + 1}): a loss or gradient")
             return False
 
@@ -346,7 +346,7 @@ class Run:
             self._diverge(f"at the last step ({self.step}): a weight or an output of the model")
 
     def _end_epoch(self) -> None:
-        losses_are_finite = self.device.type == "cpu" or self._guard.check()
+        losses_are_finite = self.device.type == "cpu" or self._guard.check_and_keep()
         if not (losses_are_finite and self._guard.weights_are_finite()):
             self._diverge(f"in epoch {self.epoch}: a weight or loss")
         if self.device.type != "cpu":

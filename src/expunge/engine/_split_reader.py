@@ -59,7 +59,7 @@ class RunSplits:
         return labels if labels.ndim == 1 else torch.zeros(len(labels), dtype=torch.int64)
 
     def given(self, split: SplitName) -> Tensor | None:
-        """Words of the questions that answers are compared without [N, T], None if they count."""
+        """Where answers repeat their questions [N, T], to leave out when compared; None if none."""
         data = self._data(split)
         return data.given if isinstance(data, TextExamples) else None
 

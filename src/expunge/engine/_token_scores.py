@@ -15,7 +15,7 @@ from expunge.data.text import IGNORED, TextSet, row_lengths
 from expunge.engine._run_parts import check_weights
 from expunge.methods import apply, eval_mode
 
-BATCH = 64
+TOKEN_ROWS_PER_BATCH = 64
 """Rows per batch."""
 
 
@@ -128,7 +128,7 @@ def _batches(data: TextSet | TokenRows) -> Iterator[tuple[Tensor, int]]:
     """Positions of rows, the longest first, and the length of the longest of each batch."""
     lengths = row_lengths(data.labels)
     order = torch.argsort(lengths, descending=True, stable=True)
-    for chosen in torch.split(order, BATCH):
+    for chosen in torch.split(order, TOKEN_ROWS_PER_BATCH):
         yield chosen, int(lengths[chosen[0]])
 
 

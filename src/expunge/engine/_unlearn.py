@@ -46,7 +46,8 @@ def unlearn(
     """Take the influence of ``forget`` out of a copy of ``model``, keeping it good on ``retain``.
 
     One epoch is one pass over the forget set; each of its batches is paired with the next batch of
-    the retain set, which is reshuffled when it runs out. Same seed, same bits on the CPU.
+    the retain set, which is reshuffled when it runs out. Methods that train the model again pass
+    over the retain set instead (``Method.epoch_over``). Same seed, same bits on the CPU.
 
     Args:
         model: any module that maps a batch of inputs to logits, or to an object or dict that has

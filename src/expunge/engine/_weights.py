@@ -34,12 +34,12 @@ OTHER_COMPUTERS = ("//", "\\\\")
 IMPORTING = "hf"
 """The built-in format that another library reads, which may download the data."""
 
-State = dict[str, Tensor]
+StateDict = dict[str, Tensor]
 
 
-def read_state(path: Path) -> tuple[State, dict[str, Any]]:
+def read_state(path: Path) -> tuple[StateDict, dict[str, Any]]:
     """Weights by name, and what expunge wrote about them: nothing, if it did not write the file."""
-    state: State
+    state: StateDict
     notes: dict[str, Any]
     if path.suffix.lower() in TORCH_SUFFIXES:
         require_file(path)
@@ -68,7 +68,7 @@ def _unusable_kind(tensor: Tensor) -> str:
     return f"{tensor.dtype}" if small else ""
 
 
-def without_prefix(state: State, model: nn.Module) -> State:
+def without_prefix(state: StateDict, model: nn.Module) -> StateDict:
     """``state`` without a prefix that all of its names have and the model's names do not."""
     expected = model.state_dict()
     for prefix in PREFIXES:
@@ -99,7 +99,7 @@ def _not_only_tensors(path: Path) -> InvalidInput:
     )
 
 
-def _find_state(path: Path, content: Any) -> State:
+def _find_state(path: Path, content: Any) -> StateDict:
     key, state = _unwrap(content)
     if state is None:
         got = type(content).__name__
@@ -120,7 +120,7 @@ def _find_state(path: Path, content: Any) -> State:
     return {str(name): value for name, value in state.items()}
 
 
-def _unwrap(content: Any, levels: int = 3) -> tuple[str | None, State | None]:
+def _unwrap(content: Any, levels: int = 3) -> tuple[str | None, StateDict | None]:
     """The first state dict in a checkpoint, and the key it is under; None if it is all there is."""
     if not isinstance(content, dict) or not content:
         return None, None
@@ -130,12 +130,12 @@ def _unwrap(content: Any, levels: int = 3) -> tuple[str | None, State | None]:
     return next((pair for pair in found if pair[1] is not None), (None, None))
 
 
-def code_of_model(spec: str, options: Mapping[str, Any] | None = None) -> str:
+def describe_imports_of_model(spec: str, options: Mapping[str, Any] | None = None) -> str:
     """What building a model would import and call, in words; empty for a built-in model.
 
-    >>> code_of_model("vgg16,width=0.25")
+    >>> describe_imports_of_model("vgg16,width=0.25")
     ''
-    >>> code_of_model("os:system", {"command": "ls"})
+    >>> describe_imports_of_model("os:system", {"command": "ls"})
     "the model os:system(command='ls')"
     """
     name, given = split_spec(spec)
@@ -147,12 +147,12 @@ def code_of_model(spec: str, options: Mapping[str, Any] | None = None) -> str:
     return f"the model {name}({', '.join(arguments)})"
 
 
-def code_of_data(spec: str) -> str:
+def describe_imports_of_data(spec: str) -> str:
     """What loading data would import, call or reach over the network; empty for data in files.
 
-    >>> code_of_data("npz:/data/photos.npz")
+    >>> describe_imports_of_data("npz:/data/photos.npz")
     ''
-    >>> code_of_data("shop.data:load")
+    >>> describe_imports_of_data("shop.data:load")
     'the data shop.data:load()'
     """
     kind, _, place = spec.partition(":")

@@ -41,7 +41,7 @@ class SplitReader(Protocol):
         """The stratum of every text, all 0 where there are none, or the class [N]."""
 
     def given(self, split: SplitName) -> Tensor | None:
-        """Words of the questions that answers are compared without [N, T], None if they count."""
+        """Where answers repeat their questions [N, T], to leave out when compared; None if none."""
 
     def token_log_probs(self, model: nn.Module, split: SplitName) -> Tensor:
         """log π(y_t | y_<t) of a split of texts [N, T] in eval mode, in float64, on the CPU.

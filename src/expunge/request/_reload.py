@@ -15,7 +15,12 @@ from expunge._errors import ExpungeError, InvalidInput
 from expunge._files import read_text
 from expunge._specs import join_spec
 from expunge.data import no_downloads
-from expunge.engine import OTHER_COMPUTERS, code_of_data, code_of_model, read_weights
+from expunge.engine import (
+    OTHER_COMPUTERS,
+    describe_imports_of_data,
+    describe_imports_of_model,
+    read_weights,
+)
 from expunge.ledger import JOB, Ledger
 from expunge.request._job import Job, make_job, text_defaults
 from expunge.request.loading._load import (
@@ -117,7 +122,10 @@ def _settings(
         named["model"] = named["model"] or join_spec(card.model.name, card.model.options)
         named["data"] = named["data"] or card.data.spec
     options = options if isinstance(options, dict) else {}
-    code = {"model": code_of_model(named["model"], options), "data": code_of_data(named["data"])}
+    code = {
+        "model": describe_imports_of_model(named["model"], options),
+        "data": describe_imports_of_data(named["data"]),
+    }
     given = {name: value for name, value in (("model", model), ("data", data)) if value is not None}
     unnamed = {name: words for name, words in code.items() if words and name not in given}
     if model is not None:

@@ -20,7 +20,7 @@ def test_batches_of_similar_length_give_what_single_rows_give(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = Bigrams(DATA)
-    monkeypatch.setattr(module, "BATCH", 4)
+    monkeypatch.setattr(module, "TOKEN_ROWS_PER_BATCH", 4)
     whole = score_tokens(model, DATA)
     for k in range(len(DATA)):
         single = score_tokens(model, DATA.subset([k]))

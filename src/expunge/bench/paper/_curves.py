@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 ADDONS_SHOWN = ("saliency", "and", "prob", "bernoulli", "focus")
 SALUN = ("random-label", "saliency")
 """SalUn, as its authors published it."""
-MOST = 8
+MAX_BASELINES = 8
 """Baselines in a figure; more lines cannot be distinguished."""
 PAPER_BASELINES = ("fine-tune", "mask-small-gradients", "conv-transpose")
 METRICS_SHOWN = ("mia_entropy", "rua", "ta", "ra", "ua", "fid", "rte")
 GOOD = {"ideal": "→ ideal", "higher": "↑", "lower": "↓", "zero": "→ 0", "none": ""}
-FAR = 3.0
+OUTLIER_FACTOR = 3.0
 """A curve that goes this many times further than the median one does not set the limits."""
 
 ShownVariants = dict[tuple[str, str], list[BenchResult]]
@@ -86,11 +86,11 @@ def method_curves(variants: ShownVariants) -> list[Curve]:
 
 
 def baseline_curves(variants: ShownVariants, method: str) -> list[Curve]:
-    """Baselines (of more than :data:`MOST` the paper's), SCRUB, SalUn, the method and its FOCUS."""
+    """Baselines (above :data:`MAX_BASELINES`, the paper's), SCRUB, SalUn, the method, its FOCUS."""
     pair = [(method, "none"), (method, "focus")]
     _require(variants, pair)
     others = [variant for variant, runs in variants.items() if runs[0].baseline]
-    if len(others) > MOST:
+    if len(others) > MAX_BASELINES:
         others = [variant for variant in others if variant[0] in PAPER_BASELINES]
     others += [variant for variant in (("scrub", "none"), SALUN) if variant in variants]
     others = [variant for variant in dict.fromkeys(others) if variant not in pair]
@@ -256,7 +256,8 @@ def level_of(references: Sequence[BenchResult], metric: str) -> float | None:
 def limits_of(curves: Sequence[Series], level: float | None = None) -> tuple[float, float]:
     """The range of an axis that shows all curves except those that collapse, and the level."""
     reach = [float(np.abs(curve.mean - curve.mean[0]).max()) for curve in curves]
-    kept = [c for c, far in zip(curves, reach, strict=True) if far <= FAR * np.median(reach)]
+    furthest = OUTLIER_FACTOR * np.median(reach)
+    kept = [curve for curve, far in zip(curves, reach, strict=True) if far <= furthest]
     ends = [curve.mean + sign * curve.std for curve in kept for sign in (-1, 1)]
     values = np.concatenate([*ends, [] if level is None else [level]])
     low, high = float(values.min()), float(values.max())

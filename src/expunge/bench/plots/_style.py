@@ -148,9 +148,9 @@ class WrittenFigures:
 def write_figures(
     results: Sequence[BenchResult], folder: str | Path, names: Sequence[str] | None = None
 ) -> WrittenFigures:
-    """Write figures as PDF and PNG, ``NAME.pdf`` or ``NAME-GROUP.pdf``.
+    """Write figures as PDF and PNG, ``NAME.pdf`` or ``NAME-TASK.pdf``.
 
-    A figure of the paper has its number before that: ``figure5-addons-srl-GROUP.pdf``.
+    A figure of the paper has its number before that: ``figure5-addons-srl-TASK.pdf``.
 
     ``names`` are those of :data:`FIGURES` or the paper's labels, such as ``fig:addonsSRL``. A
     figure that is named is drawn for every task, and is an error if it cannot be drawn. Without

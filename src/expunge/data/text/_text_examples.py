@@ -49,7 +49,7 @@ class TextExamples(Examples):
 
     An item is (tokens, tokens to predict), as methods for language models take them; ``labels``
     [N] are the strata, ``classes`` their names, ``names`` the ids of the records. ``given`` [N, T]
-    are words of the questions that answers are compared without, None if they count.
+    is where answers repeat words of their questions, to leave out when compared; None if none.
     """
 
     noun = "record"

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from expunge._arrays import Array
 from expunge._lazy import import_extra
 from expunge.data.text import IGNORED, TextSet
-from expunge.engine import BATCH, TokenScores, device_of
+from expunge.engine import TOKEN_ROWS_PER_BATCH, TokenScores, device_of
 from expunge.methods import apply, eval_mode
 
 EXTRA = 8
@@ -85,8 +85,8 @@ def _continue(
     most = {k: min(limit, longest) for k, limit in limits.items()}
     order = sorted(rows, key=lambda k: (len(rows[k]), k))
     with eval_mode(model):
-        for start in range(0, len(order), BATCH):
-            chosen = order[start : start + BATCH]
+        for start in range(0, len(order), TOKEN_ROWS_PER_BATCH):
+            chosen = order[start : start + TOKEN_ROWS_PER_BATCH]
             while active := [k for k in chosen if grown[k][-1] != end and len(grown[k]) < most[k]]:
                 some = [grown[k] for k in active]
                 room = max(most[k] - len(grown[k]) for k in active)

@@ -33,7 +33,7 @@ from expunge.data.text import (
     stratify,
 )
 from expunge.engine import (
-    State,
+    StateDict,
     device_of,
     load_checked_weights,
     pick_device,
@@ -245,7 +245,7 @@ def _read_words(folder: Path) -> WordTokenizer:
     return WordTokenizer.load(folder / TOKENIZER)
 
 
-def _builder(job: Job, state: State, words: WordTokenizer | None) -> Callable[[], nn.Module]:
+def _builder(job: Job, state: StateDict, words: WordTokenizer | None) -> Callable[[], nn.Module]:
     """A function that makes a fresh model: a pretrained one, from a factory, or by name."""
     options = dict(job.model_options)
     if words is None:
@@ -261,7 +261,7 @@ def _builder(job: Job, state: State, words: WordTokenizer | None) -> Callable[[]
     )
 
 
-def _sizes(state: State) -> dict[str, int]:
+def _sizes(state: StateDict) -> dict[str, int]:
     """The sizes of a small transformer, read off its weights; ``heads`` they do not tell."""
     positions = state.get("positions.weight")
     if positions is None or positions.ndim != 2:

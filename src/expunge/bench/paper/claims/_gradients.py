@@ -18,15 +18,15 @@ TINY = 1e-300
 UNCERTAIN = (0.4, 0.6)
 """A parameter with f below disagrees, one above agrees.
 
-With the published moments f stays within [0.249, 0.751]; these thresholds leave the outer three
-tenths of that range on either side to the likely, and are edges of the histogram's bins.
+With the published moments f stays within [0.249, 0.751]. By these thresholds, the lowest three
+tenths of that range likely disagree and the highest agree; both are edges of the histogram's bins.
 """
 SMALL_COSINE = 0.1
-ROUGHLY = 10.0
+QUARTERS_MARGIN = 10.0
 """Points that the shares of parameters may be off 25, 50 and 25 %."""
 SMALL_PEAK = 0.1
 """The part of ‖∇L‖∞ on unseen data that nobody would call about zero any more."""
-PART = 0.25
+END_SHARE = 0.25
 """The part of the steps at either end whose medians are compared."""
 
 
@@ -61,7 +61,7 @@ def _ends(
 ) -> tuple[float, float] | None:
     """The average magnitude of the first and of the last part of the steps."""
     steps = _magnitudes(result, name)
-    k = int(PART * len(steps))
+    k = int(END_SHARE * len(steps))
     return (float(average(steps[:k])), float(average(steps[-k:]))) if k else None
 
 
@@ -124,6 +124,7 @@ def flat_constraint(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[Clai
 
 
 _of_each = partial(OfEachRun, methods=PAPER_METHODS)
+_QUARTERS = Region(high=QUARTERS_MARGIN)
 PRODUCT_ZERO = Claim(
     "product-zero",
     f"⟨g_U, g_C⟩ concentrates at zero: the median |cosine| of steps is below {SMALL_COSINE}.",
@@ -139,9 +140,9 @@ PRODUCT_SHRINKS = Claim(
 QUARTERS = Claim(
     "quarters",
     "Roughly a quarter of the parameters disagrees (f < 0.4), half is uncertain, a quarter agrees "
-    f"(f > 0.6): within {ROUGHLY:g} points.",
+    f"(f > 0.6): within {QUARTERS_MARGIN:g} points.",
     "Fig. 3 and Sect. 5.1; thresholds and margin are ours",
-    _of_each(off_the_quarters, _shares_in_words, Region(high=ROUGHLY), "points off", addon="focus"),
+    _of_each(off_the_quarters, _shares_in_words, _QUARTERS, "points off", addon="focus"),
 )
 AND_SHRINKS = Claim(
     "and-shrinks",

@@ -27,12 +27,12 @@ ATTACKS = tuple(
 )
 EXCEPTED = (("neg-grad-plus", "and"),)
 """NGPlus-AND, "which does not perform well": the exception that the paper itself makes."""
-MUCH = 1.0
+MIN_REMEMBERED_RUA = 1.0
 """|rUA| that nobody would call forgotten."""
-MOST_TA = 1.6
+MAX_TA_COST = 1.6
 """Points of TA: the largest price of FOCUS and PROB in the paper's tables, NGPlus-PROB's:
 94.75 - 93.18 = 1.57. (FOCUS: 1.06 on SRL, 1.33 on NGPlus, 0.24 on SCRUB.)"""
-LITTLE = 1.0
+SALUN_MARGIN = 1.0
 """Points. The largest moves of SalUn in the paper's tables are 0.46 in rUA and 0.22 in TA."""
 
 
@@ -100,7 +100,7 @@ def _means_in_words(pairs: Pairs, metric: str) -> str:
         base, other = np.abs(np.mean(np.array(signed, dtype=float), axis=0))
         text = f"mean |rUA| {first:.2f} → {second:.2f}, |mean rUA| {base:.2f} → {other:.2f}"
         left = f"; {second:.1f} points from the ideal model are left"  # lower is not low
-        return text + (left if second > MUCH else "")
+        return text + (left if second > MIN_REMEMBERED_RUA else "")
     ideals = [v for _, other in pairs.both.values() if (v := _ideal(other, metric)) is not None]
     ideal = f", ideal {np.mean(ideals):.2f}" if ideals else ""
     return f"{_label(metric)} {first:.2f} → {second:.2f}{ideal}"
@@ -198,15 +198,15 @@ ALL_MIA = Claim(
 )
 TA_COST = Claim(
     "ta-cost",
-    f"The add-ons cost little TA: at most {MOST_TA} points.",
+    f"The add-ons cost little TA: at most {MAX_TA_COST} points.",
     "Sect. 6.3.1 and 6.3.2; the margin is the largest cost of FOCUS and PROB in Tables 1 and 2",
-    Shift(("focus", "prob", "and"), ("ta",), Region(low=-MOST_TA)),
+    Shift(("focus", "prob", "and"), ("ta",), Region(low=-MAX_TA_COST)),
 )
 SALUN_LITTLE = Claim(
     "salun-little",
-    f"SalUn hardly changes |rUA| and TA: by less than {LITTLE:g} point.",
+    f"SalUn hardly changes |rUA| and TA: by less than {SALUN_MARGIN:g} point.",
     "Tables 1 and 2; the margin is ours",
-    Shift(("saliency",), ("abs_rua", "ta"), Region(-LITTLE, LITTLE)),
+    Shift(("saliency",), ("abs_rua", "ta"), Region(-SALUN_MARGIN, SALUN_MARGIN)),
 )
 AND_UNSTABLE = Claim(
     "and-unstable",
