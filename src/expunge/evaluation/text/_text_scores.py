@@ -273,10 +273,7 @@ def _utility(
     """The harmonic mean over splits and measures; None where one of them is missing."""
     if any(name not in by_record[split] for split, _ in parts for name in UTILITY):
         return None
-    return harmonic_mean(
-        [
-            _mean(split, name, by_record[split][name][records])
-            for split, records in parts
-            for name in UTILITY
-        ]
-    )
+    means = [
+        _mean(s, name, by_record[s][name][records]) for s, records in parts for name in UTILITY
+    ]
+    return float(harmonic_mean(means))  # it returns the integer 0 where one of them is 0
