@@ -69,6 +69,12 @@ NAMES: dict[FactMoment, str] = {
 }
 WHOLE: Any = {"budget": 1.0, "rate": 1.0}
 """Refresh and UNDO train by the whole recipe: facts that are retained have to be learnt again."""
+FRONTIER = {
+    "refresh, 0.3 kept": Refresh(0.3, **WHOLE),
+    "refresh, 0.1 kept, a third of the epochs": Refresh(0.1, budget=1 / 3, rate=1.0),
+    "refresh, 0.3 kept, a third of the epochs": Refresh(0.3, budget=1 / 3, rate=1.0),
+}
+"""What else was tried of it, in the worlds that cost least."""
 QUIET = expunge.Execution(progress=False)
 Model = nn.Module
 
@@ -236,11 +242,13 @@ class World:
     def candidates(self) -> dict[str, Callable[[], tuple[Model, float]]]:
         """What makes each model, with its processor time."""
         start = Retrain(reference=self.base) if self.kind.base else Retrain()
+        frontier = FRONTIER if self.name == "words" else {}
         return {
             "full": lambda: (self.before, 0.0),
             "NPO-FOCUS": lambda: timed(lambda: self.request(method="NPO")),
             "MATCH-LM": lambda: self.matched,
             "refresh, 0.1 kept": lambda: timed(lambda: self.again(Refresh(0.1, **WHOLE))),
+            **{name: partial(timed, partial(self.again, each)) for name, each in frontier.items()},
             "MATCH-LM, then UNDO, 0.1 kept": lambda: self.undone(0.1),
             "exact": lambda: timed(lambda: self.again(start)),
             "retrained": lambda: timed(lambda: self.again(start, seed=1)),

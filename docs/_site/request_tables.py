@@ -466,13 +466,28 @@ RETURNS = {
 }
 
 
+RETURN_KINDS = {
+    "words": "A token per word",
+    "subwords": "A Llama of subwords",
+    "tofu-mini": "Model and people of `tofu-mini`",
+}
+
+
+def returns_tables(rows: Sequence[Row]) -> str:
+    """A table per kind of world, with its name above."""
+    return "\n\n".join(
+        f"{words}:\n\n{returns_table([row for row in rows if row['kind'] == kind])}"
+        for kind, words in RETURN_KINDS.items()
+    )
+
+
 def returns_table(rows: Sequence[Row]) -> str:
     """What comes back in language models: means over the worlds that have a row of the model.
 
     A cell has facts in percent and the AUC; of sampled answers, facts alone.
     """
     lines = []
-    ends = {"exact": 1, "retrained": 2}  # what others are compared with comes last
+    ends = {"full": -1, "exact": 1, "retrained": 2}  # what others are compared with comes last
     for name in sorted(dict.fromkeys(row["name"] for row in rows), key=lambda k: ends.get(k, 0)):
         own = [row for row in rows if row["name"] == name]
 
@@ -503,7 +518,7 @@ def filled(text: str) -> str:
         "sizes_short": lambda: sizes_table(every, requests, short=True),
         "claims": lambda: claims_table(main, requests),
         "goals": lambda: goals_table(main, requests, floors_of(rows)),
-        "returns": lambda: returns_table(read_rows("texts")),
+        "returns": lambda: returns_tables(read_rows("texts")),
     }
 
     def fill(match: re.Match[str]) -> str:

@@ -17,7 +17,7 @@ from expunge.data.text import IGNORED
 from expunge.engine._token_scores import score_tokens
 from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.text import _measures as measures
-from expunge.evaluation.text._text_scores import harmonic_mean
+from expunge.evaluation.text._text_scores import _utility, harmonic_mean
 from tests.reference import text_metrics as literal
 from tests.unit.evaluation.text.worlds import TOKENIZER, Bigrams, as_function, text_set
 
@@ -79,7 +79,10 @@ def test_forget_quality_is_the_p_value_of_the_largest_difference_of_distribution
 
 def test_utility_is_a_harmonic_mean_and_zero_if_one_part_is_lost() -> None:
     assert harmonic_mean([0.2, 0.5, 1.0]) == pytest.approx(literal.harmonic_mean([0.2, 0.5, 1.0]))
-    assert harmonic_mean([0.2, 0.0]) == 0.0
+    lost = {"probability": np.array([0.2]), "rouge_l": np.zeros(1), "truth_ratio": np.zeros(1)}
+    utility = _utility({"retain": lost}, [("retain", slice(None))])
+    assert utility == 0.0
+    assert isinstance(utility, float), "else it would be left out of the scores"
 
 
 def test_loss_and_zlib_are_what_their_definitions_say() -> None:
