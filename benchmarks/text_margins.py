@@ -25,16 +25,16 @@ from expunge.data import TextSet, WordTokenizer, invent_corpus
 from expunge.data.text import stratify
 from expunge.evaluation import (
     after_benign_steps,
+    attack_facts,
     benign_rate,
-    facts_later,
     match_class_mix,
     predict_texts,
 )
 from expunge.models import SmallTransformer
 from expunge.request._job import make_job
 from expunge.request.verdict._build import margins_of
-from expunge.request.verdict._checks import check_facts, judge
-from expunge.request.verdict._measurements import UNSEEN_PER_RECORD, SplitPredictions
+from expunge.request.verdict._checks import check_facts, make_checks
+from expunge.request.verdict._measurements import UNSEEN_PER_RECORD, RequestPredictions
 from expunge.request.verdict._sentences import decide
 from text_requests import PEOPLE, TOPICS
 from text_returns import trained
@@ -58,15 +58,15 @@ def judged(model: torch.nn.Module, sets: dict[str, TextSet], records: int, seed:
     alike = test.subset(match_class_mix(test.labels, forget.labels, seed, most=UNSEEN_PER_RECORD))
     again = after_benign_steps(model, retain, lr=benign_rate(model), seed=seed)
     now, later = (
-        SplitPredictions(*(predict_texts(m, part) for part in (forget, val, retain, unseen)))
+        RequestPredictions(*(predict_texts(m, part) for part in (forget, val, retain, unseen)))
         for m, unseen in ((model, test), (again, alike))
     )
     margins = margins_of(make_job(weights=Path("-"), out=Path("-")), now, retain.labels)
-    checks = judge(now, now, later, train.classes, margins, seed, retain.labels)
+    checks = make_checks(now, now, later, train.classes, margins, seed, retain.labels)
     checks = [check for check in checks if not check.name.startswith("lost")]
     attacked = [
         check
-        for moment, scores in facts_later(model, forget, alike, retain, seed=seed).items()
+        for moment, scores in attack_facts(model, forget, alike, retain, seed=seed).items()
         for check in check_facts(scores, margins, moment)
     ]
     row: dict[str, Any] = {"records": len(forget), "unseen": len(test), "seed": seed}

@@ -44,9 +44,9 @@ from expunge.evaluation import (
     FactMoment,
     FactScores,
     after_benign_steps,
+    attack_facts,
     auc_of,
     benign_rate,
-    facts_later,
 )
 from expunge.evaluation.text._robustness import fact_scores
 from expunge.methods import Refresh, Retrain, next_token_loss
@@ -263,7 +263,7 @@ class World:
             "benign_10": fact_scores(steps(steps=10), forget, test),
             "benign_50": fact_scores(steps(), forget, test),
         }
-        attacked = facts_later(model, forget, test, retain, seed=self.seed)
+        attacked = attack_facts(model, forget, test, retain, seed=self.seed)
         scores |= {NAMES[moment]: each for moment, each in attacked.items()}
         rows = {}
         for name, each in scores.items():

@@ -70,7 +70,7 @@ MISTAKES = [
     ["bench", "run", "demo", "--address", "auto"],
     ["bench", "run", "demo", "--data", "/nowhere"],
     ["bench", "table"],
-    ["bench", "table", "demo", "--like", "table9"],
+    ["bench", "table", "demo", "--name", "table9"],
     ["bench", "table", "--records", "/nowhere"],
     ["bench", "figure", "demo", "--name", "maskin"],
     ["bench", "claims", "demo", "--name", "focus"],

@@ -152,7 +152,7 @@ def _scorer(
         attacks=config["attacks"],
         more=more,
         untrained=Predictions(outputs["untrained_logits"], labels),
-        relearned=None if relearned is None else Predictions(relearned, labels),
+        ideal_after_benign_steps=None if relearned is None else Predictions(relearned, labels),
         references=[each for name, each in ideals.items() if name != model],
     )
 

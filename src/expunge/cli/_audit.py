@@ -128,7 +128,7 @@ def audit_command(
         ideal=matching_ideal(retrained, audited.card, parts, scenario, draw),
     )
     # The models to train for the attacks.
-    errors = output.messages
+    messages = output.messages
     plan = None
     if shadows:
         plan = ShadowPlan(
@@ -140,14 +140,14 @@ def audit_command(
             seed=seed,
         )
     # The audit and its report.
-    with Display("shadow models", console=errors) as display:
+    with Display("shadow models", console=messages) as display:
         found = run_audit(
             inputs,
             plan=plan,
             store=Store(store or cache_dir() / "store"),
             workers=workers,
             seed=seed,
-            progress=lambda text: errors.print(f"  {text}", style="dim", highlight=False),
+            progress=lambda text: messages.print(f"  {text}", style="dim", highlight=False),
             report=display,
         )
     written = write_audit(found, out)

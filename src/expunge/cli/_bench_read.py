@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 def table_command(
     protocol: options.MaybeProtocol = None,
-    like: Annotated[
+    name: Annotated[
         str | None,
         typer.Option(
+            "--name",
+            "-n",
             help=f"{', '.join(TABLES)} (default: all).",
             autocompletion=complete_names(TABLES),
         ),
@@ -43,13 +45,13 @@ def table_command(
 ) -> None:
     """Print the tables of the paper, and those behind its claims: mean ± std over seeds.
 
-    Example:  expunge bench table demo --like table2
+    Example:  expunge bench table demo --name table2
     """
-    wanted = list(TABLES) if like is None else [TABLES.name(like)]
+    wanted = list(TABLES) if name is None else [TABLES.name(name)]
     chosen = _results(protocol, store, results, data)
-    summaries = [summary for name in wanted for summary in make_table(name, chosen)]
+    summaries = [summary for each in wanted for summary in make_table(each, chosen)]
     if not summaries:
-        raise ExpungeError(f"The results hold nothing for {like or 'any table'}.")
+        raise ExpungeError(f"The results hold nothing for {name or 'any table'}.")
     _print(summaries, form, Output(as_json=as_json, quiet=quiet, width=WIDE))
 
 

@@ -90,8 +90,8 @@ def forget_command(
     First checks everything: whether the model fits the data, whether duplicates of the records
     remain, and whether training again would be cheaper. Then mixes the weights with fresh ones,
     trains on what is retained for a part of the epochs, and judges the model on test data, as it is
-    and after 50 steps of further training: achieved means that the 95 % bounds of all attacks and
-    losses lie within the margins. Writes weights, evidence and a report to --out.
+    and after 50 benign steps, of training on retained data: achieved means that the 95 % bounds of
+    attacks and accuracy drops lie within the margins. Writes weights, evidence and a report.
 
     Exits with 0 if that was achieved and 1 if not; in that case the weights are those from before.
     Exits with 3 if there are too few examples to tell, and with 2 after an error. If it is killed,
@@ -121,7 +121,7 @@ def forget_command(
     for name in ("ids", "records"):
         if name in given:
             require_file(given[name])
-    key = None if sign is None else load_key(sign)
+    key = None if sign is None else load_signing_key(sign)
     options = {
         "dry_run": dry_run,
         "force": force,
@@ -133,7 +133,7 @@ def forget_command(
     _carry_out(make_job(**given), started, options, output)
 
 
-def load_key(path: Path) -> SigningKey:
+def load_signing_key(path: Path) -> SigningKey:
     """Read the key before anything is done; asks for its password where there is a terminal."""
     from expunge.ledger import PASSWORD_VARIABLE, SigningKey, is_encrypted
 
@@ -144,13 +144,13 @@ def load_key(path: Path) -> SigningKey:
 
 
 def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Output) -> None:
-    from expunge.evidence import ACCURACY_HEADS
+    from expunge.evidence import ACCURACY_COLUMNS
     from expunge.ledger import Ledger
     from expunge.request import RequestStopwatch, carry_out, verify_command
 
-    def show_preflight(findings: Any) -> None:
+    def show_preflight(preflight: Any) -> None:
         if options["dry_run"] or not output.quiet:
-            output.show(findings.terminal(), highlight=True)
+            output.show(preflight.terminal(), highlight=True)
 
     outcome = carry_out(
         job,
@@ -176,7 +176,7 @@ def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Out
         output.show("[bold]What to try next[/]")
     for step in verdict.next_steps:
         output.show(f"  {escape(step)}")
-    output.show(number_table(ACCURACY_HEADS, outcome.evidence.accuracies), highlight=True)
+    output.show(number_table(ACCURACY_COLUMNS, outcome.evidence.accuracies), highlight=True)
     output.wrote(f"{outcome.folder}/: weights.safetensors, evidence.json, report.html and more.")
     output.message(
         f"Ledger: {outcome.evidence.request.ledger.id}\nHead of the ledger: {outcome.head}\nNote "
@@ -195,8 +195,8 @@ def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Out
 
 def _outcome_data(outcome: Outcome) -> dict[str, Any]:
     """What a request found and did, for programs; all numbers are in the evidence."""
-    findings = outcome.preflight
-    found = {"preflight": None if findings is None else findings.as_dict()}
+    preflight = outcome.preflight
+    found = {"preflight": None if preflight is None else preflight.as_dict()}
     evidence = outcome.evidence
     if evidence is None:
         return found | {"status": None, "folder": None}

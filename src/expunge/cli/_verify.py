@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from expunge._errors import InvalidInput
-from expunge.cli._forget import COLOURS, Sign, load_key, show_interval
+from expunge.cli._forget import COLOURS, Sign, load_signing_key, show_interval
 from expunge.cli._output import AsJson, ExitCode, Output, Quiet, show_error
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from expunge.ledger import Ledger, Verification
 
 Folder = Annotated[Path, typer.Argument(help="The folder of requests (--out of forget).")]
-IdKey = Annotated[
+IdKeyFile = Annotated[
     Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
 ]
 SHOWN = {"number", "when", "ids", "records", "attempt", "legal_basis", "received", "due"}
@@ -87,7 +87,7 @@ def verify_command(
             "data=HASH, requests=N (or more), evidence=HASH (in a letter). May be repeated.",
         ),
     ] = None,
-    id_key: IdKey = None,
+    id_key: IdKeyFile = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -181,20 +181,20 @@ def _result(verification: Verification) -> str:
     return "everything holds"
 
 
-def _look_up(ledger: Ledger, entry: str, id_key: Path | None, output: Output) -> None:
-    from expunge.ledger import require_key
+def _look_up(ledger: Ledger, requested_id: str, id_key: Path | None, output: Output) -> None:
+    from expunge.ledger import require_id_key
 
-    key = require_key(id_key)
-    found = [each.evidence for each in ledger.find(entry, key)]
+    key = require_id_key(id_key)
+    found = [each.evidence for each in ledger.find(requested_id, key)]
     rows = [
         {"number": each.request.number, "when": each.request.when, "status": each.status}
         for each in found
     ]
-    output.data({"hash": key.hash_id(entry), "requests": rows})
+    output.data({"hash": key.hash_id(requested_id), "requests": rows})
     if not found:
         output.show(f"No request in {ledger.root} names this id.")
         raise typer.Exit(ExitCode.NO)
-    output.show(f"Its keyed hash: {key.hash_id(entry)}", soft_wrap=True)
+    output.show(f"Its keyed hash: {key.hash_id(requested_id)}", soft_wrap=True)
     for each in found:
         accuracy = each.metric("ua")
         delivered = accuracy.before if each.discarded else accuracy.after
@@ -227,7 +227,7 @@ def ledger_command(
     ids: Annotated[
         Path | None, typer.Option(help="The people to write to, as in --ids of forget.")
     ] = None,
-    id_key: IdKey = None,
+    id_key: IdKeyFile = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -249,10 +249,10 @@ def ledger_command(
     if (letters is None) != (ids is None):
         raise InvalidInput("--letters needs the list of people: give --letters and --ids together.")
     if letters is not None and ids is not None:
-        from expunge.ledger import require_key
+        from expunge.ledger import require_id_key
         from expunge.request import write_letters
 
-        written = write_letters(ledger, ids, require_key(id_key), letters)
+        written = write_letters(ledger, ids, require_id_key(id_key), letters)
         output.data({"letters": written})
         output.wrote(f"{len(written)} files to {letters}/.")
         return
@@ -360,7 +360,7 @@ def purge_command(
     if dry_run:
         output.message(f"{total:.1f} MB would be removed (--dry-run).")
         return
-    key = None if sign is None else load_key(sign)
+    key = None if sign is None else load_signing_key(sign)
     require_signer(ledger, key)
     if not yes and not typer.confirm(f"Remove {total:.1f} MB for good?", err=True):
         raise InvalidInput("Nothing was removed. Say yes to the question, or use --yes.")

@@ -72,7 +72,7 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.evaluation.attacks._lira import ULiRA, scaled_confidence, ulira
     from expunge.evaluation.attacks._population import decisions, sample
     from expunge.evaluation.attacks._shadow_models import ShadowPlan, join, run_shadows
-    from expunge.evaluation.text._robustness import FactMoment, FactScores, facts_later
+    from expunge.evaluation.text._robustness import FactMoment, FactScores, attack_facts
     from expunge.evaluation.text._text_metrics import text_definitions
     from expunge.evaluation.text._text_predictions import TextPredictions, predict_texts
     from expunge.evaluation.text._text_scores import Definitions

@@ -32,7 +32,7 @@ ACCURACIES: tuple[tuple[str, str, Direction, str], ...] = (
 )
 """Name, split, direction and use of every accuracy."""
 
-FEATURES = {
+FEATURE_TEXTS = {
     "correctness": ("whether the prediction is right", "1[M(x) = y]"),
     "confidence": ("the probability of the label", "p_y"),
     "logits": ("the logits", "the logits"),
@@ -122,7 +122,7 @@ _paper_attacks = {
         use="to compare with published tables; it flatters the model, so believe `auc` or "
         "an audit with shadow models rather than a low value of it",
     )
-    for name, (words, formula) in FEATURES.items()
+    for name, (words, formula) in FEATURE_TEXTS.items()
 }
 
 _regression = {

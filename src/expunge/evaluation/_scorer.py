@@ -49,8 +49,8 @@ class Scorer:
     ``ideal`` is the model retrained without the forget set, whose predictions are computed once, or
     those predictions. In a ``group``, all processes make the same calls and share the work.
     ``more`` names metrics of :data:`MORE_METRICS`; they need the ``ideal`` model's views and
-    ``untrained`` predictions, ``relearned`` also the ideal model's predictions on the forget set
-    after the same benign steps. RMIA has the ``references`` (default: the ideal model), and
+    ``untrained`` predictions, ``relearned`` also those of the ideal model on the forget set after
+    the same benign steps. RMIA has the ``references`` (default: the ideal model), and
     KLoM has them as the retrained models.
     """
 
@@ -60,7 +60,7 @@ class Scorer:
     group: Group = SINGLE
     more: Collection[str] = ()
     untrained: Predictions | None = None
-    relearned: Predictions | None = None
+    ideal_after_benign_steps: Predictions | None = None
     references: Sequence[Views] = ()
 
     def score(self, model: nn.Module) -> Scores:
@@ -73,13 +73,15 @@ class Scorer:
     ) -> dict[str, float]:
         """The scores that exist by name; ``briefly``: without those that need all retained data."""
         views = self._view(model, briefly=briefly)
-        again = self._view_relearned(model) if "relearned" in self.more and not briefly else None
+        relearns = "relearned" in self.more and not briefly
+        later = self._view_after_benign_steps(model) if relearns else None
 
         def measure() -> dict[str, float]:
             values = self._score(views).as_dict(per_class=per_class)
             if self.more:
                 values |= self._more(views)
-            return values if again is None else values | relearned_scores(again, self.relearned)
+            ideal = self.ideal_after_benign_steps
+            return values if later is None else values | relearned_scores(later, ideal)
 
         return self.group.run_in_first(measure)
 
@@ -102,10 +104,10 @@ class Scorer:
             values["rmia_auc"] = rmia_auc(views, self.references or (self.ideal,))
         return values
 
-    def _view_relearned(self, model: nn.Module) -> Views:
-        again = after_benign_steps(model, self.division.retain)
+    def _view_after_benign_steps(self, model: nn.Module) -> Views:
+        later = after_benign_steps(model, self.division.retain)
         with shared_inference(self.group):
-            return view(again, forget=self.division.forget, test=self.division.splits.test)
+            return view(later, forget=self.division.forget, test=self.division.splits.test)
 
     def _view(self, model: nn.Module, *, briefly: bool = False) -> Views:
         splits = self.division.splits

@@ -154,13 +154,13 @@ def evaluate(
             f"`benign_steps` does not apply to a regression. (got {benign_steps}) Leave it out."
         )
 
-    def relearned(model: nn.Module) -> Views:
+    def later(model: nn.Module) -> Views:
         rate = benign_rate(model)
-        again = after_benign_steps(model, retain, steps=benign_steps, lr=rate, seed=seed)
-        return view(again, forget=forget, test=test)
+        stepped = after_benign_steps(model, retain, steps=benign_steps, lr=rate, seed=seed)
+        return view(stepped, forget=forget, test=test)
 
-    best = relearned(ideal).forget if isinstance(ideal, nn.Module) else None
-    more: dict[str, Any] = relearned_scores(relearned(model), best)
+    best = later(ideal).forget if isinstance(ideal, nn.Module) else None
+    more: dict[str, Any] = relearned_scores(later(model), best)
     return replace(scores, loss_auc=loss_auc(views.forget, views.test), **more)
 
 

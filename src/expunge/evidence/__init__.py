@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:  # for other packages of expunge
     from expunge.evidence._requirements import NOT_ADVICE, REQUIREMENTS, claims_of
     from expunge.evidence._schema import (
-        ACCURACY_HEADS,
+        ACCURACY_COLUMNS,
         SCHEMA_VERSION,
         Advice,
         ClassCounts,

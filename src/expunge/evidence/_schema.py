@@ -39,7 +39,7 @@ from expunge.evidence._sections import (
 SCHEMA_VERSION: Final = 5
 Advice = Literal["unlearn", "exact", "either"]
 ACCURACY_NAMES = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
-ACCURACY_HEADS = ("accuracy, %", "before", "after", "after benign steps", "unseen alike")
+ACCURACY_COLUMNS = ("accuracy, %", "before", "after", "after benign steps", "unseen alike")
 """Of the rows of :attr:`Evidence.accuracies`."""
 
 

@@ -12,15 +12,15 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.ledger._id_key import (
         ForgottenRecords,
         IdKey,
-        create_key,
+        create_id_key,
         digest_requested,
-        find_key,
-        require_key,
+        find_id_key,
+        require_id_key,
     )
     from expunge.ledger._ledger import (
         EVIDENCE,
+        FORGOTTEN,
         PURGED,
-        RECORDS,
         SEAL,
         WEIGHTS,
         digest_config,

@@ -21,7 +21,7 @@ import pydantic
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import read_regular
 
-ENVIRONMENT = "EXPUNGE_ID_KEY"
+ID_KEY_VARIABLE = "EXPUNGE_ID_KEY"
 """The environment variable that names the key file."""
 BYTES = 32
 
@@ -33,9 +33,9 @@ class IdKey:
     secret: bytes = field(repr=False)
     path: Path
 
-    def hash_id(self, entry: str) -> str:
+    def hash_id(self, requested_id: str) -> str:
         """HMAC-SHA-256 of an id as it was asked for: a name, an index, or a person."""
-        return self._hash(f"id/{entry}")
+        return self._hash(f"id/{requested_id}")
 
     def hash_record(self, index: int, split: str = "train") -> str:
         """HMAC-SHA-256 of a record's place in the data."""
@@ -76,13 +76,13 @@ def digest_requested(ids: Sequence[str], asked: Sequence[str]) -> str:
 
 def default_key_path() -> Path:
     """``$EXPUNGE_ID_KEY``, or ``id.key`` in the user's configuration folder of expunge."""
-    if chosen := os.environ.get(ENVIRONMENT):
+    if chosen := os.environ.get(ID_KEY_VARIABLE):
         return Path(chosen).expanduser()
     base = os.environ.get("XDG_CONFIG_HOME")
     return (Path(base) if base else Path.home() / ".config") / "expunge" / "id.key"
 
 
-def find_key(path: Path | None = None) -> IdKey | None:
+def find_id_key(path: Path | None = None) -> IdKey | None:
     """The key in ``path`` (default: the user's), or None if there is no such file."""
     path = path or default_key_path()
     try:
@@ -100,9 +100,9 @@ def find_key(path: Path | None = None) -> IdKey | None:
     return IdKey(secret, path)
 
 
-def require_key(path: Path | None = None) -> IdKey:
+def require_id_key(path: Path | None = None) -> IdKey:
     """The key in ``path`` (default: the user's), which should be there."""
-    key = find_key(path)
+    key = find_id_key(path)
     if key is None:
         raise DataError(
             f"There is no id key {path or default_key_path()}. Give the one that these requests "
@@ -112,7 +112,7 @@ def require_key(path: Path | None = None) -> IdKey:
     return key
 
 
-def create_key(path: Path | None = None) -> IdKey:
+def create_id_key(path: Path | None = None) -> IdKey:
     """Write a new key to ``path`` (default: the user's) that its owner alone can read (mode 600).
 
     If another process has just written one, that one is the key.
@@ -135,4 +135,4 @@ def create_key(path: Path | None = None) -> IdKey:
         raise StorageError(
             f"The id key {path} cannot be written: {error.strerror}. Choose another --id-key."
         ) from error
-    return require_key(path)
+    return require_id_key(path)

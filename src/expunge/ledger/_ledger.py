@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from expunge.request import ModelAndData
 
 EVIDENCE, SEAL = "evidence.json", "evidence.sha256"
-WEIGHTS, RECORDS = "weights.safetensors", "forgotten.json"
+WEIGHTS, FORGOTTEN = "weights.safetensors", "forgotten.json"
 PURGED = "purged.json"
 """Beside the bundles: what was removed from them."""
 _NUMBER = re.compile(r"[0-9]{4,}")
@@ -62,22 +62,22 @@ class LedgerEntry:
         return digest_of(self.folder / SEAL)
 
     @cached_property
-    def indices(self) -> tuple[int, ...]:
+    def forgotten_indices(self) -> tuple[int, ...]:
         """The training records that were to be forgotten, including duplicates.
 
         They are written as keyed hashes, so only an unlocked ledger knows them.
         """
-        return self._find(self.records.records, "train")["train"]
+        return self._find(self.forgotten.records, "train")["train"]
 
     @property
     def asked(self) -> tuple[int, ...]:
         """The training records that were asked for, without duplicates."""
-        return self._find(self.records.asked, "train")["train"]
+        return self._find(self.forgotten.asked, "train")["train"]
 
     @property
     def left_out(self) -> dict[str, tuple[int, ...]]:
         """Records of val and test that nothing was compared with, as they are a requester's own."""
-        return self._find(self.records.left_out, "val", "test")
+        return self._find(self.forgotten.left_out, "val", "test")
 
     def _find(self, hashes: Sequence[str], *splits: str) -> dict[str, tuple[int, ...]]:
         """The indices of the records that ``hashes`` stand for, all of which are in ``splits``."""
@@ -89,7 +89,7 @@ class LedgerEntry:
         places = [self.place_of.get(each) for each in hashes]
         if any(place is None or place[0] not in splits for place in places):
             raise DataError(
-                f"{self.folder / RECORDS} names a record that is not in {' or '.join(splits)}."
+                f"{self.folder / FORGOTTEN} names a record that is not in {' or '.join(splits)}."
             )
         return {
             split: tuple(sorted(place[1] for place in places if place and place[0] == split))
@@ -97,9 +97,9 @@ class LedgerEntry:
         }
 
     @cached_property
-    def records(self) -> ForgottenRecords:
+    def forgotten(self) -> ForgottenRecords:
         """The content of ``forgotten.json``."""
-        path = self.folder / RECORDS
+        path = self.folder / FORGOTTEN
         try:
             return read_model(path, ForgottenRecords)
         except FileNotFoundError as error:
@@ -140,13 +140,7 @@ class Ledger:
         There are ``records`` training records, and ``others`` in val and test; the hash of
         each is compared. A key that a request was not made with is refused.
         """
-        for entry in self.entries:
-            if entry.records.key != key.fingerprint:
-                raise InvalidInput(
-                    f"Request {entry.number} in {self.root} was made with another id key than "
-                    f"{key.path}, so nobody knows which records are forgotten. Give the "
-                    "key it was made with: --id-key FILE."
-                )
+        self._require_same_key(key)
         place_of = {
             key.hash_record(index, split): (split, index)
             for split, size in {"train": records, **others}.items()
@@ -156,8 +150,18 @@ class Ledger:
 
     def find(self, entry: str, key: IdKey) -> list[LedgerEntry]:
         """The requests that name an id."""
+        self._require_same_key(key)
         hashed = key.hash_id(entry)
-        return [each for each in self.unlocked(key, 0).entries if hashed in each.records.ids]
+        return [each for each in self.entries if hashed in each.forgotten.ids]
+
+    def _require_same_key(self, key: IdKey) -> None:
+        for entry in self.entries:
+            if entry.forgotten.key != key.fingerprint:
+                raise InvalidInput(
+                    f"Request {entry.number} in {self.root} was made with another id key than "
+                    f"{key.path}, so nobody knows which records are forgotten. Give the "
+                    "key it was made with: --id-key FILE."
+                )
 
     @property
     def last(self) -> LedgerEntry | None:
@@ -227,7 +231,7 @@ class Ledger:
                 seed=entry.evidence.seed,
                 status=entry.evidence.status,
                 request=entry.number,
-                shared=len({*records} & {*entry.records.asked}),
+                shared=len({*records} & {*entry.forgotten.asked}),
             )
             for entry in self.entries
         ]
@@ -253,14 +257,14 @@ class Ledger:
         Records of an earlier request that was not achieved, or is inconclusive, can be requested
         again.
         """
-        done = {i for entry in self.entries if entry.evidence.achieved for i in entry.indices}
+        done = {i for e in self.entries if e.evidence.achieved for i in e.forgotten_indices}
         to_forget = [i for i in requested if i not in done]
         if not to_forget:
             raise InvalidInput(
                 f"All {len(requested)} records were forgotten before. There is nothing new to "
                 "forget."
             )
-        earlier = {i for entry in self.entries for i in entry.indices}
+        earlier = {i for entry in self.entries for i in entry.forgotten_indices}
         return to_forget, earlier - set(to_forget)
 
 

@@ -17,7 +17,7 @@ from expunge._errors import DataError
 from expunge._files import read_regular, write_text
 from expunge._strict_json import read_json
 from expunge.evidence import Evidence
-from expunge.ledger._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, Ledger, digest_of
+from expunge.ledger._ledger import EVIDENCE, FORGOTTEN, SEAL, WEIGHTS, Ledger, digest_of
 
 PAGE, SIGNATURE = "report.html", "bundle.dsse.json"
 LETTERS, MODEL_CARD = ("letter.html", "letter.md"), "model-card.cdx.json"
@@ -30,7 +30,7 @@ NOT_SEALED = frozenset({SEAL, SIGNATURE})
 """Files that the seal cannot list: itself, and the signature over it."""
 FROM_EVIDENCE = frozenset({EVIDENCE, PAGE, *LETTERS, MODEL_CARD})
 """Files that are written after the evidence, so that it cannot list them."""
-REQUIRED = FROM_EVIDENCE | {WEIGHTS, RECORDS}
+REQUIRED = FROM_EVIDENCE | {WEIGHTS, FORGOTTEN}
 _LINE = re.compile(r"([0-9a-f]{64})  ([^/\\\s][^\\]*)")
 
 

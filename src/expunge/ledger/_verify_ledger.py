@@ -152,7 +152,7 @@ def _verify_files(
     verification.add(same, "hash of the configuration", problem)
     problem = "The ids are not those that were hashed."
     try:
-        records = entry.records
+        records = entry.forgotten
         same = digest_requested(records.ids, records.asked) == evidence.hashes.ids
     except DataError as error:
         same, problem = False, str(error)

@@ -19,11 +19,11 @@ from expunge.evidence import Evidence, Seconds
 from expunge.ledger import (
     DISCARDED,
     EVIDENCE,
+    FORGOTTEN,
     JOB,
     LETTERS,
     MODEL_CARD,
     PAGE,
-    RECORDS,
     SEAL,
     WEIGHTS,
     IdKey,
@@ -38,13 +38,13 @@ from expunge.report import render_letter, render_request
 from expunge.request._job_file import job_to_toml
 from expunge.request._model_card import model_card
 from expunge.request.verdict._build import Request
-from expunge.request.verdict._measurements import Examination
+from expunge.request.verdict._measurements import RequestData
 
 
 def write_bundle(
     folder: Path,
     request: Request,
-    examination: Examination,
+    divided: RequestData,
     judged: nn.Module,
     evidence: Evidence,
     *,
@@ -61,13 +61,13 @@ def write_bundle(
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir(parents=True)
-        loaded = examination.loaded
+        loaded = divided.loaded
         delivered = judged if evidence.unlearned else loaded.model
         card = card_after(loaded.card, evidence)
         tensors.save(scratch / WEIGHTS, delivered.state_dict(), card)
         if evidence.discarded:  # to look at; both remember what a later request asks to forget
             tensors.save(scratch / DISCARDED, judged.state_dict(), {})
-        write_text(scratch / RECORDS, request.hashed.model_dump_json(), private=True)
+        write_text(scratch / FORGOTTEN, request.hashed.model_dump_json(), private=True)
         if not evidence.in_memory:
             write_text(scratch / JOB, job_to_toml(request.job), private=True)
         evidence = _write_evidence(scratch, evidence, key, seconds)
@@ -106,8 +106,8 @@ def _write_evidence(
     evidence = evidence.model_copy(update=known)
     text = json.dumps(evidence.as_json(), indent=1, allow_nan=False)
     write_text(folder / EVIDENCE, text, private=True)
-    fingerprint = digest_of(folder / EVIDENCE)
-    for name, content in shown_files(evidence, fingerprint).items():
+    evidence_digest = digest_of(folder / EVIDENCE)
+    for name, content in shown_files(evidence, evidence_digest).items():
         write_text(folder / name, content, private=True)
     write_seal(folder)
     if key is not None:
@@ -115,15 +115,15 @@ def _write_evidence(
     return evidence
 
 
-def shown_files(evidence: Evidence, fingerprint: str) -> dict[str, str]:
+def shown_files(evidence: Evidence, evidence_digest: str) -> dict[str, str]:
     """What shows the evidence to people and programs, by file: the page, letters, the model card.
 
-    ``fingerprint`` is the hash of ``evidence.json``.
+    ``evidence_digest`` is the hash of ``evidence.json``.
     """
     return {
         PAGE: render_request(evidence),
-        **{name: render_letter(evidence, fingerprint, name.rpartition(".")[2]) for name in LETTERS},
-        MODEL_CARD: json.dumps(model_card(evidence, fingerprint), indent=1),
+        **{n: render_letter(evidence, evidence_digest, n.rpartition(".")[2]) for n in LETTERS},
+        MODEL_CARD: json.dumps(model_card(evidence, evidence_digest), indent=1),
     }
 
 
@@ -136,7 +136,7 @@ def write_letters(ledger: Ledger, ids: Path, key: IdKey, folder: Path) -> list[P
     letters: dict[str, str] = {}
     for number, (place, person) in enumerate(read_placed_ids(ids, (column or "id", *COLUMNS)), 1):
         hashed, found = key.hash_id(str(person)), ledger.find(str(person), key)
-        if not found or hashed not in found[-1].records.people:
+        if not found or hashed not in found[-1].forgotten.people:
             why = "names it" if not found else "knows it as a person, by `records` and `id_column`"
             raise InvalidInput(f"{ids}, {place}: no request in {ledger.root} {why}.")
         for name in LETTERS:
@@ -146,7 +146,7 @@ def write_letters(ledger: Ledger, ids: Path, key: IdKey, folder: Path) -> list[P
                 found[-1].digest,
                 form,
                 person=str(person),
-                records=found[-1].records.people[hashed],
+                records=found[-1].forgotten.people[hashed],
             )
     for name, text in letters.items():
         write_text(folder / name, text, private=True)

@@ -59,7 +59,7 @@ LARGEST_WIDTH_FACTOR = 4.0
 a sixteenth of its width to VGG16 itself."""
 ADAPTER_RATE = 10.0
 """Adapters need so many times the rate that suits all weights: see docs/how-to/lora.md."""
-FLOOR = 2.0
+MAX_VAL_DROP = 2.0
 """Points of val accuracy that an epoch of a watched method may lose."""
 BENIGN_EXAMPLES = BENIGN_STEPS * BENIGN_BATCH
 MAX_KEPT = 256
@@ -106,7 +106,7 @@ def forget_records(
     watch = None
     if method.reads_forget:
         procedure = fit_to_size(procedure, len(forget), model, job.max_epochs)
-        floor = FLOOR if job.margin_test is None else job.margin_test
+        floor = MAX_VAL_DROP if job.margin_test is None else job.margin_test
         watch = BestEpoch(loaded, forget, retain, floor, procedure)
         run["callbacks"] = [watch, *run.get("callbacks", ())]
     result = unlearn(

@@ -306,7 +306,7 @@ class Job(pydantic.BaseModel):
 
 
 TEXT_METHOD = "match-answers"
-PUSHING_DEFAULTS: dict[str, Any] = {
+TEXT_DEFAULTS_WITHOUT_UNSEEN: dict[str, Any] = {
     "addon": "FOCUS",
     "alpha": 0.05,
     "lr": 1e-4,
@@ -321,7 +321,7 @@ def text_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a request to a language model where ``values`` has none."""
     method = str(values.get("method", TEXT_METHOD))
     pushes = METHODS[method].reads_forget and not METHODS[method].needs_unseen
-    return {"method": method} | (PUSHING_DEFAULTS if pushes else {})
+    return {"method": method} | (TEXT_DEFAULTS_WITHOUT_UNSEEN if pushes else {})
 
 
 def is_text_job(job: Job) -> bool:

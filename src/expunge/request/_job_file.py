@@ -41,7 +41,7 @@ SECTIONS = {
     "precision": "Machine",
 }
 """The headings of help and job files, each by the first of the settings below it."""
-HEAD = """\
+TEMPLATE_HEADER = """\
 # A deletion request. Run it with:  expunge forget --job FILE
 # Paths are relative to this file. A line that starts with # is a default or an alternative.
 """
@@ -94,7 +94,7 @@ def _as_option(name: str, field: pydantic.fields.FieldInfo) -> Option:
 
 def job_template() -> str:
     """A commented job file: put the paths in, and it runs."""
-    lines = [HEAD.rstrip()]
+    lines = [TEMPLATE_HEADER.rstrip()]
     preferred = preferred_settings(DEFAULT_METHOD)
     section = ""
     for each in job_options():

@@ -28,14 +28,14 @@ MAPPED = {"supports": "claims", "contradicts": "counterClaims"}
 """What the map of an attestation calls them; it leaves out claims that are open."""
 
 
-def model_card(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
+def model_card(evidence: Evidence, evidence_digest: str) -> dict[str, Any]:
     """The bill of materials of the weights in a bundle, with its ``modelCard``.
 
-    It follows CycloneDX 1.6. ``fingerprint`` is the SHA-256 of ``evidence.json``, where the numbers
-    come from; equal evidence gives equal cards.
+    It follows CycloneDX 1.6. ``evidence_digest`` is the SHA-256 of ``evidence.json``, where the
+    numbers come from; equal evidence gives equal cards.
     """
     request, digest = evidence.request, evidence.files.get(WEIGHTS)
-    serial = uuid.uuid5(uuid.NAMESPACE_URL, f"urn:expunge:evidence:{fingerprint}")
+    serial = uuid.uuid5(uuid.NAMESPACE_URL, f"urn:expunge:evidence:{evidence_digest}")
     version = evidence.environment.versions.get("expunge", __version__)
     return {
         "$schema": f"http://cyclonedx.org/schema/bom-{SPECIFICATION}.schema.json",
@@ -58,14 +58,14 @@ def model_card(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
                 "description": evidence.verdict.headline,
                 "hashes": [{"alg": "SHA-256", "content": digest}] if digest else [],
                 "modelCard": _model_card(evidence),
-                "properties": _properties(evidence, fingerprint),
+                "properties": _properties(evidence, evidence_digest),
             }
         ],
-        **_declarations(evidence, fingerprint),
+        **_declarations(evidence, evidence_digest),
     }
 
 
-def _declarations(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
+def _declarations(evidence: Evidence, evidence_digest: str) -> dict[str, Any]:
     """Requirements, and the claims for and against each that the evidence makes."""
     claims = claims_of(evidence)
     asked = [each for each in REQUIREMENTS if each.claim in claims]
@@ -93,7 +93,7 @@ def _declarations(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
             "evidence": [
                 {
                     "bom-ref": EVIDENCE,
-                    "description": f"{EVIDENCE}, SHA-256 {fingerprint}",
+                    "description": f"{EVIDENCE}, SHA-256 {evidence_digest}",
                     "created": evidence.request.when,
                 }
             ],
@@ -183,9 +183,9 @@ def _text(value: float) -> str:
     return f"{value:g}" if math.isfinite(value) else "undefined"
 
 
-def _properties(evidence: Evidence, fingerprint: str) -> list[dict[str, str]]:
+def _properties(evidence: Evidence, evidence_digest: str) -> list[dict[str, str]]:
     values = {
-        "evidence.sha256": fingerprint,
+        "evidence.sha256": evidence_digest,
         "verdict": evidence.status,
         "request": str(evidence.request.number),
         "records": str(evidence.request.records),

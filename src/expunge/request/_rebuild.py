@@ -19,8 +19,8 @@ from expunge._strict_json import read_json
 from expunge.ledger import (
     DISCARDED,
     EVIDENCE,
+    FORGOTTEN,
     JOB,
-    RECORDS,
     WEIGHTS,
     IdKey,
     Ledger,
@@ -38,7 +38,7 @@ from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._check import preflight
 from expunge.request.verdict._build import Request, conclude, config_of
 from expunge.request.verdict._checks import check_decimals
-from expunge.request.verdict._measurements import Examination, examine
+from expunge.request.verdict._measurements import RequestData, divide_for_request
 
 NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
     "times and costs": ("request.when", "seconds", "preflight.cost"),
@@ -84,7 +84,7 @@ def compare_with_rebuilt(
     evidence, job = entry.evidence, _recorded_job(entry)
     requested = RequestedRecords(
         indices=entry.asked,
-        ids=tuple(entry.records.ids),
+        ids=tuple(entry.forgotten.ids),
         by_id={},
         repeated=evidence.preflight.ids.twice,
         skipped=evidence.request.skipped,
@@ -100,17 +100,17 @@ def compare_with_rebuilt(
     cost = evidence.preflight.cost
     found = preflight(loaded, requested, to_forget, job, earlier=gone, cost=cost)
     include = job.include_duplicates
-    examination = examine(loaded, found, to_forget, gone, include_duplicates=include)
+    divided = divide_for_request(loaded, found, to_forget, gone, include_duplicates=include)
 
     # The evidence, of the model that was judged then.
     config = config_of(job, {}, in_memory=evidence.in_memory, number=entry.number)
-    ids = entry.records.ids  # what they were hashed from is not known
-    hashed = requested.hashed(key, examination.to_forget)
-    known = {"ids": ids, "people": entry.records.people}
+    ids = entry.forgotten.ids  # what they were hashed from is not known
+    hashed = requested.hashed(key, divided.to_forget)
+    known = {"ids": ids, "people": entry.forgotten.people}
     hashed = hashed.model_copy(update=known | {"digest": digest_requested(ids, hashed.asked)})
     request = Request(job, requested, hashed, earlier, config, evidence.request.when)
-    result = _stated_run(entry, examination)
-    rebuilt = conclude(request, examination, result, advise=False)
+    result = _stated_run(entry, divided)
+    rebuilt = conclude(request, divided, result, advise=False)
     state, notes = tensors.load(entry.folder / WEIGHTS)
     hashes = rebuilt.hashes.model_copy(update={"weights_after": tensors.state_digest(state)})
     rebuilt = rebuilt.model_copy(update={"hashes": hashes})
@@ -131,20 +131,13 @@ def compare_with_rebuilt(
     ]  # fmt: skip
     if not rebuilt.unlearned and hashes.weights_after != hashes.weights_before:
         differences.append(f"{WEIGHTS} is not the model as it was before the request")
-    if replay and (problem := _replay_problem(job, examination, result.model)):
+    if replay and (problem := _replay_problem(job, divided, result.model)):
         differences.append(problem)
     return differences or _shown_file_problems(entry)
 
 
 def _is_last_digit(difference: Difference, evidence: Any) -> bool:
-    """Whether a bound of a check differs by one in its last digit, as on another processor.
-
-    >>> evidence = {"checks": [{"unit": "0 to 1", "records": 40, "high": 0.53}]}
-    >>> _is_last_digit(Difference("checks.0.high", 0.53, 0.54), evidence)
-    True
-    >>> _is_last_digit(Difference("checks.0.high", 0.53, 0.55), evidence)
-    False
-    """
+    """Whether a bound of a check differs by one in its last digit, as on another processor."""
     *place, name = difference.path.split(".")
     pair = difference.stated, difference.found
     if not {"checks", "check"} & {*place} or name not in ("value", "low", "high"):
@@ -186,9 +179,9 @@ def _with_weights(loaded: ModelAndData, path: Path) -> ModelAndData:
     return loaded.with_weights(path)
 
 
-def _stated_run(entry: LedgerEntry, examination: Examination) -> ForgettingResult:
+def _stated_run(entry: LedgerEntry, divided: RequestData) -> ForgettingResult:
     """The run as it is stated, with the model in the bundle that was judged."""
-    evidence, loaded = entry.evidence, examination.loaded
+    evidence, loaded = entry.evidence, divided.loaded
     if is_there(entry.folder / DISCARDED) and not evidence.discarded:
         raise DataError(f"{DISCARDED} is there, and no model was discarded.")
     model: nn.Module = loaded.model
@@ -198,10 +191,10 @@ def _stated_run(entry: LedgerEntry, examination: Examination) -> ForgettingResul
     return ForgettingResult(model, [], evidence.stopped)
 
 
-def _replay_problem(job: Job, examination: Examination, judged: nn.Module) -> str:
+def _replay_problem(job: Job, divided: RequestData, judged: nn.Module) -> str:
     """What is wrong if the same computation on the same data gives other weights; else empty."""
-    data = examination.forget, examination.retain
-    again = forget_records(job, examination.loaded, *data, progress=False)
+    data = divided.forget, divided.retain
+    again = forget_records(job, divided.loaded, *data, progress=False)
     digests = {tensors.state_digest(model.state_dict()) for model in (again.model, judged)}
     if len(digests) == 1:
         return ""
@@ -213,13 +206,13 @@ def _replay_problem(job: Job, examination: Examination, judged: nn.Module) -> st
 
 def _other_files(entry: LedgerEntry, request: Request) -> list[str]:
     """What is wrong with the files that hold more than the evidence."""
-    folder = entry.folder
-    found = request.hashed.model_dump()
-    problems = [f"{RECORDS}: {each}" for each in compare_trees(entry.records.model_dump(), found)]
-    counts, asked = entry.records.people, len(entry.records.asked)
+    folder, stated = entry.folder, entry.forgotten
+    differences = compare_trees(stated.model_dump(), request.hashed.model_dump())
+    problems = [f"{FORGOTTEN}: {each}" for each in differences]
+    counts, asked = stated.people, len(stated.asked)
     possible = not counts or max(counts.values()) <= asked <= sum(counts.values())
-    if sorted(counts) != (entry.records.ids if request.job.id_column else []) or not possible:
-        problems.append(f"{RECORDS}: people are not the ids, or their records are not those asked")
+    if sorted(counts) != (stated.ids if request.job.id_column else []) or not possible:
+        problems.append(f"{FORGOTTEN}: people are not the ids, or their records not those asked")
     if not entry.evidence.in_memory:
         problems += [f"{JOB}: {each}" for each in _job_file_problems(folder / JOB, request.config)]
     return problems

@@ -106,7 +106,7 @@ def carry_out(
     discard: bool = False,
     judge_discarded: bool = False,
     on_message: Callable[[str], None] = lambda message: None,
-    on_preflight: Callable[[Preflight], None] = lambda findings: None,
+    on_preflight: Callable[[Preflight], None] = lambda preflight: None,
     progress: bool = True,
     key: SigningKey | None = None,
     stopwatch: RequestStopwatch | None = None,
@@ -126,8 +126,8 @@ def carry_out(
         )
     with exclusive_access(job.out):
         watch = stopwatch or RequestStopwatch()
-        request = RequestRunner(job, loaded, ids, on_message, progress, watch, key)
-        return request.run(
+        runner = RequestRunner(job, loaded, ids, on_message, progress, watch, key)
+        return runner.run(
             on_preflight,
             dry_run=dry_run,
             force=force,

@@ -14,19 +14,19 @@ from torch import nn
 from expunge._errors import DataError, ExpungeError, InvalidInput
 from expunge._files import write_text
 from expunge._repr import ReadableRepr, ReprParts
-from expunge.evidence import ACCURACY_HEADS, Evidence, Seconds, Status
+from expunge.evidence import ACCURACY_COLUMNS, Evidence, Seconds, Status
 from expunge.ledger import (
     DISCARDED,
     SEAL,
     IdKey,
     Ledger,
     SigningKey,
-    create_key,
+    create_id_key,
     digest_config,
     digest_of,
-    find_key,
+    find_id_key,
     require_all,
-    require_key,
+    require_id_key,
     write_ledger_head,
 )
 from expunge.request._bundle import write_bundle
@@ -39,7 +39,7 @@ from expunge.request.loading._load import ModelAndData, load_model_and_data
 from expunge.request.loading._texts import compares_all_words
 from expunge.request.preflight._check import Preflight, preflight
 from expunge.request.verdict._build import Request, conclude, config_of
-from expunge.request.verdict._measurements import Examination, examine
+from expunge.request.verdict._measurements import RequestData, divide_for_request
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +77,7 @@ class Outcome(ReadableRepr):
         line = f"{self.status}: {self.evidence.verdict.headline} See {self.folder}/report.html"
         rows, epochs = self.evidence.accuracies, self.evidence.epochs
         losses = {n: [getattr(row, n) for row in epochs] for n in ("objective", "constraint")}
-        return ReprParts(f"Outcome({line})", ACCURACY_HEADS, rows, losses)
+        return ReprParts(f"Outcome({line})", ACCURACY_COLUMNS, rows, losses)
 
 
 class RequestRunner:
@@ -93,21 +93,21 @@ class RequestRunner:
         stopwatch: RequestStopwatch,
         key: SigningKey | None,
     ) -> None:
-        find_key(job.id_key)  # refused now, if it cannot be read, and not after the preflight
+        find_id_key(job.id_key)  # refused now, if it cannot be read, and not after the preflight
         self.job, self.on_message, self.progress = job, on_message, progress
         self.in_memory, self.key = loaded is not None, key
         self.ledger = Ledger.read(job.out)
         require_all(self.ledger)
         loaded = loaded or load_model_and_data(job)
-        if loaded.inputs:
-            form = job.inputs or loaded.inputs
+        if loaded.input_form:
+            form = job.inputs or loaded.input_form
             if job.inputs is None and self.ledger.last is not None:  # as in the request before
                 form = self.ledger.last.evidence.config.get("inputs", form)
             loaded = loaded.with_inputs(form)
             self.job = job.model_copy(update={"inputs": form})
         self.loaded = self.ledger.latest_state_of(loaded)
         if self.ledger.entries:
-            id_key = require_key(job.id_key)
+            id_key = require_id_key(job.id_key)
             self.ledger = self.ledger.unlocked(id_key, **self.loaded.sizes)
         self.requested = resolve_ids(job, self.loaded, ids)
         if self.ledger.last is not None:
@@ -133,7 +133,7 @@ class RequestRunner:
         # Killed when the bundle was there already: nothing is left to do but to tidy up.
         if not dry_run and (finished := self._finish_killed()) is not None:
             return finished
-        kept = self._discarded_before() if judge_discarded else None
+        rejudged = self._discarded_before() if judge_discarded else None
 
         # Leave out what earlier requests have forgotten.
         to_forget, earlier = self.ledger.still_to_forget(self.requested.indices)
@@ -161,24 +161,25 @@ class RequestRunner:
                 + " ".join(found.findings.fit.reasons)
                 + " If model and data are right as they are, use --force."
             )
-        include = self.job.include_duplicates
-        examination = examine(self.loaded, found, to_forget, earlier, include_duplicates=include)
-        if added := len(examination.to_forget) - len(to_forget):
+        divided = divide_for_request(
+            self.loaded, found, to_forget, earlier, include_duplicates=self.job.include_duplicates
+        )
+        if added := len(divided.to_forget) - len(to_forget):
             self.on_message(f"{added} duplicates of these records are also forgotten.")
-        if not compares_all_words(examination.loaded):
+        if not compares_all_words(divided.loaded):
             self.on_message(
                 "Others about the same people are retained, and the unseen records are about "
                 "strangers: answers are compared without the words of their questions."
             )
 
         # Unlearn, from a checkpoint if this request was killed before; or take the last attempt.
-        request = self._claim(examination, discard=discard)
+        request = self._begin_request(divided, discard=discard)
         with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
-            result = kept or forget_records(
+            result = rejudged or forget_records(
                 self.job,
-                examination.loaded,
-                examination.forget,
-                examination.retain,
+                divided.loaded,
+                divided.forget,
+                divided.retain,
                 checkpoint=self.work.checkpoint,
                 progress=self.progress,
                 callbacks=[self.stopwatch],
@@ -186,16 +187,16 @@ class RequestRunner:
 
         # Judge on test data, which took no part in any decision so far.
         with self.stopwatch.time("audit"):
-            evidence = conclude(request, examination, result)
+            evidence = conclude(request, divided, result)
 
         # Write the bundle; only then is the checkpoint dispensable.
         folder = self.job.out / f"{self.number:04d}"
         seconds = self.stopwatch.seconds
         evidence = write_bundle(
-            folder, request, examination, result.model, evidence, key=self.key, seconds=seconds
+            folder, request, divided, result.model, evidence, key=self.key, seconds=seconds
         )
         self._tidy_up()
-        model = result.model if evidence.unlearned else examination.loaded.model
+        model = result.model if evidence.unlearned else divided.loaded.model
         return Outcome(found, evidence, folder, model, seconds())
 
     def _discarded_before(self) -> ForgettingResult:
@@ -210,7 +211,7 @@ class RequestRunner:
         config = self._config(last.number)
         names = sorted(config.keys() | evidence.config.keys())
         changed = [name for name in names if config.get(name) != evidence.config.get(name)]
-        if self.requested.hashed(require_key(self.job.id_key)).digest != evidence.hashes.ids:
+        if self.requested.hashed(require_id_key(self.job.id_key)).digest != evidence.hashes.ids:
             changed.append("ids")
         margins = [name for name in changed if name.startswith("margin_")]
         if not self.job.trains_again and "margin_test" in margins:
@@ -230,11 +231,11 @@ class RequestRunner:
         rows = [row.model_dump(exclude_unset=True) for row in evidence.epochs]
         return ForgettingResult(loaded.model, rows, evidence.stopped)
 
-    def _claim(self, examination: Examination, *, discard: bool) -> Request:
+    def _begin_request(self, divided: RequestData, *, discard: bool) -> Request:
         """Mark the work folder as that of this request, and return the request."""
         key = self._id_key()
         people = self.job.id_column is not None
-        hashed = self.requested.hashed(key, examination.to_forget, people=people)
+        hashed = self.requested.hashed(key, divided.to_forget, people=people)
         config = self._config(self.number)
         run = digest_config(config, hashed.digest, self.loaded.weights_digest)
         self.work.claim(run, discard=discard)
@@ -248,15 +249,15 @@ class RequestRunner:
     def _finish_killed(self) -> Outcome | None:
         """The outcome of a request that was killed after its bundle, if this is the same one."""
         last = self.ledger.last
-        if last is None or self.work.request is None:
+        if last is None or self.work.claimed_by is None:
             return None
         evidence = last.evidence
         hashes, config = evidence.hashes, evidence.config
-        if self.work.request != digest_config(config, hashes.ids, hashes.weights_before):
+        if self.work.claimed_by != digest_config(config, hashes.ids, hashes.weights_before):
             return None
         self._tidy_up()
         same = self._config(last.number)
-        asked = self.requested.hashed(require_key(self.job.id_key)).digest
+        asked = self.requested.hashed(require_id_key(self.job.id_key)).digest
         if digest_config(same, asked) != digest_config(config, hashes.ids):
             return None
         self.on_message(f"Request {last.number} was complete when its command was killed.")
@@ -264,9 +265,9 @@ class RequestRunner:
 
     def _id_key(self) -> IdKey:
         """The key that ids are hashed with; made now, if this is its first use."""
-        key = find_key(self.job.id_key)
+        key = find_id_key(self.job.id_key)
         if key is None:
-            key = create_key(self.job.id_key)
+            key = create_id_key(self.job.id_key)
             self.on_message(
                 f"Wrote the id key {key.path}. Ids are written as hashes made with it: keep it, "
                 "apart from the evidence. Later requests and looking somebody up need it."
@@ -288,7 +289,7 @@ class WorkFolder:
         self._mark = self.path / "request.sha256"
 
     @property
-    def request(self) -> str | None:
+    def claimed_by(self) -> str | None:
         """The digest of the request that is at work here, or was when it was killed."""
         return self._mark.read_text(encoding="utf-8") if self._mark.is_file() else None
 
@@ -296,7 +297,7 @@ class WorkFolder:
         """Mark the folder as that of ``request``; what another has done stays, or is dropped."""
         if discard:
             self.remove()
-        if self.request not in (None, request):
+        if self.claimed_by not in (None, request):
             raise InvalidInput(
                 f"Another request in {self.root} is not finished. Repeat its command to finish "
                 "it, or drop what it has done with --discard."

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from expunge._errors import ExpungeError
-from expunge.ledger import Ledger, PublicKey, Verification, require_key, verify_ledger
+from expunge.ledger import Ledger, PublicKey, Verification, require_id_key, verify_ledger
 from expunge.request._rebuild import NOT_RECOMPUTED, compare_with_rebuilt
 from expunge.request._reload import NotAvailable, reload_model_and_data
 from expunge.request.loading._load import ModelAndData
@@ -81,7 +81,7 @@ def verify(
                 trust_job=trust_job,
                 on_import=on_import,
             )
-            known = require_key(id_key)
+            known = require_id_key(id_key)
             ledger = ledger.unlocked(known, **loaded.sizes)
         except ExpungeError as error:
             if id_key is not None and not isinstance(error, NotAvailable):

@@ -137,11 +137,11 @@ def test_status_shows_what_failed_and_why(
 
 
 def test_tables_in_every_format(tiny: Path, store: Path, expunge: Expunge) -> None:
-    shown = expunge("bench", "table", tiny, "-s", store, "--like", "table2")
+    shown = expunge("bench", "table", tiny, "-s", store, "--name", "table2")
     assert "SRL-FOCUS" in shown.out
-    latex = expunge("bench", "table", tiny, "-s", store, "--like", "table2", "-f", "latex")
+    latex = expunge("bench", "table", tiny, "-s", store, "--name", "table2", "-f", "latex")
     assert r"\toprule" in latex.out
-    text = expunge("bench", "table", tiny, "-s", store, "--like", "table1", "-f", "csv").out
+    text = expunge("bench", "table", tiny, "-s", store, "--name", "table1", "-f", "csv").out
     rows = list(csv.DictReader(text.splitlines()))
     assert {row["label"] for row in rows} >= {"SRL", "SRL-FOCUS"}
 

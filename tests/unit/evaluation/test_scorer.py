@@ -27,7 +27,7 @@ def test_more_metrics_are_those_of_their_functions() -> None:
     data = {"forget": parts.forget, "test": splits.test, "val": splits.val}
     of_ideal, of_untrained = view(ideal, **data), predict(untrained, parts.forget)
     relearned = predict(after_benign_steps(ideal, parts.retain), parts.forget)
-    more: dict[str, Any] = {"untrained": of_untrained, "relearned": relearned}
+    more: dict[str, Any] = {"untrained": of_untrained, "ideal_after_benign_steps": relearned}
     retrained = [of_ideal, view(untrained, **data)]
     scorer = Scorer(parts, of_ideal, more=MORE_METRICS, references=retrained, **more)
     found, plain = scorer.score_by_name(model), Scorer(parts, of_ideal.forget).score(model)

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from expunge._errors import DataError, InvalidInput
-from expunge.ledger._id_key import IdKey, create_key, default_key_path, find_key, require_key
+from expunge.ledger._id_key import (
+    IdKey,
+    create_id_key,
+    default_key_path,
+    find_id_key,
+    require_id_key,
+)
 from expunge.ledger._ledger import Ledger
 
 
@@ -29,11 +35,11 @@ def test_hashes_are_hmacs_that_keep_ids_and_records_apart(tmp_path: Path) -> Non
 
 def test_a_key_is_written_once_and_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "new" / "id.key"
-    assert find_key(path) is None
-    key = create_key(path)
+    assert find_id_key(path) is None
+    key = create_id_key(path)
     assert path.stat().st_mode & 0o777 == 0o600
     assert len(key.secret) == 32
-    assert create_key(path) == find_key(path) == require_key(path) == key
+    assert create_id_key(path) == find_id_key(path) == require_id_key(path) == key
     assert [p.name for p in path.parent.iterdir()] == ["id.key"]
 
 
@@ -53,23 +59,26 @@ def test_the_default_key_is_in_the_configuration_folder(
 def test_a_file_that_is_no_key_is_refused(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "id.key").write_text(text)
     with pytest.raises((DataError, InvalidInput), match=words):
-        find_key(tmp_path / "id.key")
+        find_id_key(tmp_path / "id.key")
     with pytest.raises(DataError, match="There is no id key"):
-        require_key(tmp_path / "other.key")
+        require_id_key(tmp_path / "other.key")
     with pytest.raises(DataError, match=r"cannot be read: .*not a regular file"):
-        find_key(tmp_path)
+        find_id_key(tmp_path)
 
 
 def test_only_the_key_of_a_request_tells_its_records(two_requests: Path, tmp_path: Path) -> None:
-    key = require_key()
+    key = require_id_key()
     ledger = Ledger.read(two_requests)
     with pytest.raises(DataError, match=r"keyed hashes. Give the key .* --id-key"):
-        _ = ledger.entries[0].indices
-    assert [entry.indices for entry in ledger.unlocked(key, 120).entries] == [(1, 2, 3), (7, 8)]
+        _ = ledger.entries[0].forgotten_indices
+    assert [entry.forgotten_indices for entry in ledger.unlocked(key, 120).entries] == [
+        (1, 2, 3),
+        (7, 8),
+    ]
     for sizes in ({"records": 2}, {"records": 2, "val": 120}):
         with pytest.raises(DataError, match=r"names a record that is not in train\."):
-            _ = ledger.unlocked(key, **sizes).entries[0].indices
+            _ = ledger.unlocked(key, **sizes).entries[0].forgotten_indices
     with pytest.raises(InvalidInput, match="was made with another id key"):
-        ledger.unlocked(create_key(tmp_path / "other.key"), 120)
+        ledger.unlocked(create_id_key(tmp_path / "other.key"), 120)
     assert [entry.number for entry in ledger.find("2", key)] == [1]
     assert ledger.find("9", key) == []

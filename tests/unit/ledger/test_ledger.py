@@ -12,7 +12,7 @@ import torch
 
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge.evidence import Evidence
-from expunge.ledger._id_key import require_key
+from expunge.ledger._id_key import require_id_key
 from expunge.ledger._ledger import Ledger, digest_of, exclusive_access
 from expunge.request import _runner as runner
 from tests.unit.request.jobs import FinishedRequest, JobMaker, carry_out_quietly
@@ -51,9 +51,9 @@ def test_the_next_request_starts_from_the_last_weights_and_keeps_what_is_gone_ou
         first.evidence.hashes.data,
     )
     assert third.evidence.request.ledger == second.evidence.request.ledger == name
-    ledger = Ledger.read(make_request.out).unlocked(require_key(), 120)
+    ledger = Ledger.read(make_request.out).unlocked(require_id_key(), 120)
     assert ledger.head == third.outcome.head == digest_of(third.folder / "evidence.sha256")
-    assert [len(entry.indices) for entry in ledger.entries] == [10, 10, 2]
+    assert [len(entry.forgotten_indices) for entry in ledger.entries] == [10, 10, 2]
     assert ledger.broken_seals() == []
     with pytest.raises(InvalidInput, match="nothing new to forget"):
         carry_out_quietly(make_request([3, 7]))
@@ -83,14 +83,14 @@ def test_a_gap_in_the_ledger_and_damaged_entries_are_refused(
     with pytest.raises(DataError, match="Request 1 is missing from the ledger"):
         Ledger.read(tmp_path)
     (tmp_path / "0002").rename(tmp_path / "0001")
-    key = require_key()
+    key = require_id_key()
     entry = Ledger.read(tmp_path).unlocked(key, 120).entries[0]
-    assert entry.records.ids == sorted(map(key.hash_id, ("7", "8")))
-    assert entry.indices == (7, 8)
+    assert entry.forgotten.ids == sorted(map(key.hash_id, ("7", "8")))
+    assert entry.forgotten_indices == (7, 8)
     (entry.folder / "forgotten.json").write_text("{}")
     entry = Ledger.read(tmp_path).entries[0]
     with pytest.raises(DataError, match=r"key: Field required.*The ledger is damaged"):
-        _ = entry.records
+        _ = entry.forgotten
     (entry.folder / "evidence.json").write_text("{")
     with pytest.raises(DataError, match="The ledger is damaged"):
         _ = entry.evidence

@@ -123,7 +123,7 @@ def redo_hashes(bundle: Path, *, show: bool = False) -> None:
         state, _ = tensors.load(bundle / "weights.safetensors")
         evidence["hashes"]["weights_after"] = tensors.state_digest(state)
         entry = next(e for e in Ledger.read(bundle.parent).entries if e.folder == bundle)
-        evidence["hashes"]["ids"] = digest_requested(entry.records.ids, entry.records.asked)
+        evidence["hashes"]["ids"] = digest_requested(entry.forgotten.ids, entry.forgotten.asked)
 
     change_evidence(bundle, redo)
     if show:

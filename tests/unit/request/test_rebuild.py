@@ -12,7 +12,7 @@ import pytest
 from expunge import _tensors as tensors
 from expunge._errors import DataError
 from expunge.evidence import Evidence
-from expunge.ledger._id_key import require_key
+from expunge.ledger._id_key import require_id_key
 from expunge.ledger._ledger import Ledger
 from expunge.request._compare_trees import Difference
 from expunge.request._rebuild import (
@@ -48,7 +48,7 @@ def loaded(finished: FinishedRequest) -> ModelAndData:
 def again(
     folder: Path, loaded: ModelAndData, number: int = 1, *, replay: bool = False
 ) -> list[str]:
-    key = require_key()
+    key = require_id_key()
     ledger = Ledger.read(folder).unlocked(key, **loaded.sizes)
     earlier = Ledger(folder, ledger.entries[: number - 1])
     return compare_with_rebuilt(ledger.entries[number - 1], earlier, loaded, key, replay=replay)

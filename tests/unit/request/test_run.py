@@ -22,7 +22,7 @@ from expunge.distributed import Group
 from expunge.engine._artifact import load_artifact
 from expunge.evaluation import Predictions, predict
 from expunge.evidence import read_evidence
-from expunge.ledger._id_key import require_key
+from expunge.ledger._id_key import require_id_key
 from expunge.ledger._ledger import Ledger, weights_digest
 from expunge.request import _run as run
 from expunge.request import _runner as runner
@@ -258,10 +258,12 @@ def test_duplicates_are_also_forgotten(tmp_path: Path) -> None:
         assert outcome.evidence is not None
         request = outcome.evidence.request
         assert (request.records, request.copies) == ((8, 4) if include else (4, 0))
-        key = require_key()
+        key = require_id_key()
         (entry,) = Ledger.read(out).unlocked(key, len(data)).entries
-        assert {*entry.indices} - {*range(4)} == ({*range(240, 244)} if include else set())
-        assert entry.records.asked == sorted(map(key.hash_record, range(4)))
+        assert {*entry.forgotten_indices} - {*range(4)} == (
+            {*range(240, 244)} if include else set()
+        )
+        assert entry.forgotten.asked == sorted(map(key.hash_record, range(4)))
         assert all(verification.ok for verification in verify(out, quick=True))
 
 

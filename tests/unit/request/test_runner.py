@@ -113,14 +113,14 @@ def test_a_model_that_does_not_fit_is_refused_for_that_reason_alone(tmp_path: Pa
 
 def test_it_is_one_requests_until_it_is_discarded(tmp_path: Path) -> None:
     work = WorkFolder(tmp_path)
-    assert work.request is None
+    assert work.claimed_by is None
     work.claim("one", discard=False)
     work.claim("one", discard=False)
-    assert work.request == "one"
+    assert work.claimed_by == "one"
     with pytest.raises(InvalidInput, match=r"is not finished.*--discard"):
         work.claim("two", discard=False)
     work.claim("two", discard=True)
-    assert work.request == "two"
+    assert work.claimed_by == "two"
 
 
 def test_a_run_that_was_refused_leaves_it_only_with_something_to_resume(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ SAMPLED_UNSEEN = 2
 """Unseen records per forgotten one whose answers are sampled, which takes longest."""
 
 
-def facts_later(
+def attack_facts(
     model: nn.Module,
     forget: TextExamples,
     unseen: TextExamples,

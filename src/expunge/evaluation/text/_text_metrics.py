@@ -74,7 +74,7 @@ ANSWERS = {
 }
 """Label, definition, formula, citation and use of what is measured on several splits."""
 
-ATTACKS = {
+TEXT_ATTACK_TEXTS = {
     "loss": (
         "loss",
         "log p(y|x)/T",
@@ -180,7 +180,7 @@ TEXT_METRICS: dict[str, Metric] = {
             citation,
             use=use,
         )
-        for name, (label, formula, citation, use) in ATTACKS.items()
+        for name, (label, formula, citation, use) in TEXT_ATTACK_TEXTS.items()
     },
     "privacy_leakage": Metric(
         "PrivLeak",

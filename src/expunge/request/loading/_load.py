@@ -66,7 +66,7 @@ class ModelAndData:
     build: Callable[[], nn.Module]
     card: Card | None = None
     flip: bool = False
-    inputs: InputForm | None = None
+    input_form: InputForm | None = None
     notes: tuple[str, ...] = ()
     cache: PredictionCache = field(default_factory=PredictionCache, repr=False)
 
@@ -103,14 +103,14 @@ class ModelAndData:
 
     def with_inputs(self, form: InputForm) -> ModelAndData:
         """The same model and data, whose model gets images in another form."""
-        if self.inputs in (None, form):
+        if self.input_form in (None, form):
             return self
         assert isinstance(self.build, HookedBuilder)
         build = HookedBuilder(self.build.make, InputHook(form, self.train.inputs))
         model = copy.deepcopy(self.model)
         add_hook(model, build.hook)
         notes = (f"The model gets the images {IN_WORDS[form]}.",)
-        return replace(self, model=model, build=build, inputs=form, notes=notes)
+        return replace(self, model=model, build=build, input_form=form, notes=notes)
 
 
 def load_model_and_data(job: Job) -> ModelAndData:
@@ -191,7 +191,7 @@ def _assemble(
         build=build,
         card=card,
         flip=data.flip,
-        inputs=form,
+        input_form=form,
         notes=() if form is None else (f"The model gets the images {IN_WORDS[form]}.",),
     )
 

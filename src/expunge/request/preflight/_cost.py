@@ -60,19 +60,19 @@ def estimate_cost(loaded: ModelAndData, forget: int, retain: int, job: Job) -> C
     if isinstance(loaded.train, TextExamples):
         examples += ANSWERS_PER_RECORD * forget
     judging = JUDGING_PASSES * examples * FORWARD * training + BENIGN_EXAMPLES * training
-    request = unlearning + OVERHEAD * judging + FIXED_SECONDS
+    request_seconds = unlearning + OVERHEAD * judging + FIXED_SECONDS
 
     # Retraining, as far as its epochs are known.
     epochs, source = _training_epochs(loaded, job)
     retraining_epoch = OVERHEAD * retain * training
     retraining = None if epochs is None else epochs * retraining_epoch
     processor = None if epochs is None else OVERHEAD * epochs * retain * processor_time
-    advice, sentence = advise(request, retraining, retraining_epoch, exact=job.exact)
+    advice, sentence = advise(request_seconds, retraining, retraining_epoch, exact=job.exact)
     return Cost(
         training_step=_rounded(training),
         epoch_seconds=_rounded(epoch),
         unlearning_seconds=_rounded(unlearning),
-        request_seconds=_rounded(request),
+        request_seconds=_rounded(request_seconds),
         retraining_epoch_seconds=_rounded(retraining_epoch),
         retraining_seconds=None if retraining is None else _rounded(retraining),
         retraining_processor_seconds=None if processor is None else _rounded(processor),
@@ -101,7 +101,7 @@ def _training_epochs(loaded: ModelAndData, job: Job) -> tuple[int | None, str]:
 
 
 def advise(
-    request: float,
+    request_seconds: float,
     retraining: float | None,
     retraining_epoch: float = 0.0,
     *,
@@ -112,19 +112,19 @@ def advise(
     >>> [advise(cost, 100.0)[0] for cost in (20.0, 50.0, 80.0)]
     ['unlearn', 'either', 'exact']
     """
-    takes = format_duration(request)
+    takes = format_duration(request_seconds)
     if exact:
         return "exact", f"Train again: about {takes}."
     if retraining is None:
-        worth = f", as long as {request / retraining_epoch:.1f} epochs of it"
+        worth = f", as long as {request_seconds / retraining_epoch:.1f} epochs of it"
         return "unlearn", (
             f"Unlearn: about {takes}{worth if retraining_epoch > 0 else ''}. What retraining would "
             "take is unknown."
         )
     times = f"about {takes} against {format_duration(retraining)} for retraining"
-    if request <= CHEAP * retraining:
+    if request_seconds <= CHEAP * retraining:
         return "unlearn", f"Unlearn: {times}."
-    if request >= EXPENSIVE * retraining:
+    if request_seconds >= EXPENSIVE * retraining:
         return "exact", f"Train again (`--exact`), which leaves no doubt: unlearning takes {times}."
     return "either", f"Either: unlearning takes {times}, which leaves no doubt (`--exact`)."
 

@@ -39,11 +39,11 @@ from expunge.request.verdict._checks import (
     Margins,
     check_facts,
     check_loss_attack,
-    judge,
+    make_checks,
 )
 from expunge.request.verdict._measurements import (
-    Examination,
-    SplitPredictions,
+    RequestData,
+    RequestPredictions,
     count_exposure,
     measure_classes,
     measure_metrics,
@@ -95,7 +95,7 @@ def config_of(
 
 def conclude(
     request: Request,
-    examination: Examination,
+    divided: RequestData,
     result: ForgettingResult,
     *,
     advise: bool = True,
@@ -106,16 +106,16 @@ def conclude(
     the verdict says what to try next. All numbers are those of the model that was judged, whether
     or not it is delivered; times and the hashes of files are not known yet.
     """
-    job, loaded, before = request.job, examination.loaded, examination.before
+    job, loaded, before = request.job, divided.loaded, divided.before
     moved = bool(result.stopped.epoch)
 
     # Judge: as delivered, after benign steps, attacked, and the records of earlier requests.
-    after = examination.predict(result.model) if moved else before
-    later = examination.predict_later(result.model, job.seed)
-    retained = examination.retain.labels
+    after = divided.predict(result.model) if moved else before
+    later = divided.predict_after_benign_steps(result.model, job.seed)
+    retained = divided.retain.labels
     margins = margins_of(job, before, retained)
-    checks = judge(before, after, later, loaded.classes, margins, job.seed, retained)
-    for moment, scores in examination.facts_later(result.model, job.seed).items():
+    checks = make_checks(before, after, later, loaded.classes, margins, job.seed, retained)
+    for moment, scores in divided.attack_facts(result.model, job.seed).items():
         checks += check_facts(scores, margins, moment)
     earlier = check_earlier_requests(request.ledger, result.model, loaded, after, job.seed)
     metrics = measure_metrics(before, after, later, job.seed)
@@ -124,16 +124,16 @@ def conclude(
     verdict = write_verdict(
         checks,
         metrics,
-        records=len(examination.to_forget),
+        records=len(divided.to_forget),
         stopped=result.stopped,
-        given=check_loss_attack(before.forget, before, DELIVERED, job.seed, margins.auc),
+        attack_before=check_loss_attack(before.forget, before, DELIVERED, job.seed, margins.auc),
         earlier=earlier,
         attempts=request.attempts,
         judged_before=judged_before,
         seed=job.seed,
     )
     if advise:
-        cost = examination.preflight.findings.cost
+        cost = divided.preflight.findings.cost
         steps = suggest_next_steps(
             verdict.status, job, checks, earlier=earlier, cost=cost, texts=before.forget.of_texts
         )
@@ -145,7 +145,7 @@ def conclude(
         schema_version=SCHEMA_VERSION,
         kind="request",
         verdict=verdict,
-        request=_summary(request, examination, judged_before),
+        request=_summary(request, divided, judged_before),
         hashes=Hashes(
             weights_before=loaded.weights_digest,
             data=loaded.data_digest,
@@ -156,7 +156,7 @@ def conclude(
         ),
         config=dict(request.config),
         environment=Environment.model_validate(environment()),
-        preflight=examination.preflight.findings,
+        preflight=divided.preflight.findings,
         margins=asdict(margins),
         checks=checks,
         metrics=metrics,
@@ -167,13 +167,13 @@ def conclude(
         earlier=earlier,
         derived=[DerivedModel(**each.model_dump()) for each in job.derived],  # all fields are set
         attempts=request.attempts,
-        limits=_limits(examination, exact=request.job.exact),
+        limits=_limits(divided, exact=request.job.exact),
         commands=repeat_commands(job, request.number, in_memory=request.config["in_memory"]),
         texts=before.forget.of_texts,
     )
 
 
-def margins_of(job: Job, before: SplitPredictions, retained: Tensor) -> Margins:
+def margins_of(job: Job, before: RequestPredictions, retained: Tensor) -> Margins:
     """The margins of a job; those that it does not give follow from the sizes of the data.
 
     ``retained`` are the labels of all retained records.
@@ -184,7 +184,7 @@ def margins_of(job: Job, before: SplitPredictions, retained: Tensor) -> Margins:
     )
     counted = (tested > 0) & (trained > 0)  # classes of which nothing is retained do not count
     by_size = Margins.by_size(
-        records=len(before.forget.labels),
+        forget=len(before.forget.labels),
         unseen=len(before.matched(job.seed)[1].labels),
         test=tested[counted].tolist(),
         train=trained[counted].tolist(),
@@ -195,17 +195,17 @@ def margins_of(job: Job, before: SplitPredictions, retained: Tensor) -> Margins:
 
 
 def check_earlier_requests(
-    ledger: Ledger, model: nn.Module, loaded: ModelAndData, after: SplitPredictions, seed: int
+    ledger: Ledger, model: nn.Module, loaded: ModelAndData, after: RequestPredictions, seed: int
 ) -> list[EarlierRequest]:
     """The records of earlier requests under the new model: they must stay forgotten."""
-    indices = sorted({index for entry in ledger.entries for index in entry.indices})
+    indices = sorted({index for entry in ledger.entries for index in entry.forgotten_indices})
     if not indices:
         return []
     everything = predict_records(model, loaded.train.subset(indices), loaded.cache)
     place_of = {index: place for place, index in enumerate(indices)}
     rows = []
     for entry in ledger.entries:
-        predictions = everything.take([place_of[index] for index in entry.indices])
+        predictions = everything.take([place_of[index] for index in entry.forgotten_indices])
         check = check_loss_attack(predictions, after, DELIVERED, seed)
         status: EarlierStatus = "was not achieved"
         if entry.evidence.unlearned:
@@ -215,7 +215,7 @@ def check_earlier_requests(
         rows.append(
             EarlierRequest(
                 number=entry.number,
-                records=len(entry.indices),
+                records=len(entry.forgotten_indices),
                 ua=accuracy_interval(predictions),
                 check=check,
                 status=status,
@@ -230,11 +230,9 @@ def _kept_of_epoch(row: Mapping[str, Any]) -> dict[str, Any]:
     return {k: float(f"{v:.3g}") if isinstance(v, float) else v for k, v in kept.items()}
 
 
-def _summary(
-    request: Request, examination: Examination, judged_before: int | None
-) -> RequestSummary:
-    job, last, chosen = request.job, request.ledger.last, examination.to_forget
-    loaded = examination.loaded
+def _summary(request: Request, divided: RequestData, judged_before: int | None) -> RequestSummary:
+    job, last, chosen = request.job, request.ledger.last, divided.to_forget
+    loaded = divided.loaded
     received = None if job.received is None else date.fromisoformat(job.received)
     due = None if received is None else one_month_after(received)
     return RequestSummary(
@@ -273,11 +271,11 @@ def one_month_after(day: date) -> date:
     return date(year, month, min(day.day, monthrange(year, month)[1]))
 
 
-def _limits(examination: Examination, *, exact: bool) -> list[str]:
-    limits = list(TEXT_LIMITS if examination.before.forget.of_texts else LIMITS)
+def _limits(divided: RequestData, *, exact: bool) -> list[str]:
+    limits = list(TEXT_LIMITS if divided.before.forget.of_texts else LIMITS)
     if exact:
         limits = [EXACT_LIMIT, *(each for each in limits if each not in LIMITS[:3])]
-    return limits if compares_all_words(examination.loaded) else [*limits, GIVEN_WORDS]
+    return limits if compares_all_words(divided.loaded) else [*limits, GIVEN_WORDS]
 
 
 def repeat_commands(job: Job, number: int, *, in_memory: bool) -> list[str]:

@@ -36,7 +36,7 @@ from expunge.request.verdict._measurements import (
     ATTACK_LABELS,
     FACTS_LABEL,
     TEXT_ATTACK_LABELS,
-    SplitPredictions,
+    RequestPredictions,
 )
 
 LEVEL = 0.95
@@ -79,11 +79,11 @@ class Margins:
 
     @staticmethod
     def by_size(
-        records: int, unseen: int, test: Sequence[int], train: Sequence[int], accuracy: float = 0.5
+        forget: int, unseen: int, test: Sequence[int], train: Sequence[int], accuracy: float = 0.5
     ) -> Margins:
-        """The defaults for a number of ``records``, of ``unseen`` examples of the same classes, of
-        ``test`` and of retained ``train`` examples per class; ``accuracy`` is that of the given
-        model on val.
+        """The defaults for numbers of records to ``forget`` and of ``unseen`` examples of the same
+        classes, and, per class, of ``test`` and of retained ``train`` examples; ``accuracy`` is
+        that of the given model on val.
 
         >>> Margins.by_size(10_000, 10_000, [1000] * 10, [9000] * 10, accuracy=0.9)
         Margins(auc=0.55, records=3.0, test=2.0, of_class=5.0)
@@ -94,7 +94,7 @@ class Margins:
         every_class = Z + float(ndtri(1.0 - (1.0 - LEVEL) / max(len(test), 1)))
         expected = min(max(accuracy, 1.0 - MOST_RIGHT), MOST_RIGHT)
         spread = expected * (1.0 - expected)
-        pairs = 1.0 / max(records, 1) + 1.0 / max(unseen, 1)
+        pairs = 1.0 / max(forget, 1) + 1.0 / max(unseen, 1)
         sizes = [(max(t, 1), max(r, 1)) for t, r in zip(test, train, strict=True)] or [(1, 1)]
         of_class = max(1.0 / t + 1.0 / r for t, r in sizes)
         of_all = 1.0 / sum(t for t, _ in sizes) + 1.0 / sum(r for _, r in sizes)
@@ -112,10 +112,10 @@ def _between(least: float, value: float, most: float, digits: int) -> float:
     return float(min(max(least, rounded), most))
 
 
-def judge(
-    before: SplitPredictions,
-    after: SplitPredictions,
-    later: SplitPredictions | None,
+def make_checks(
+    before: RequestPredictions,
+    after: RequestPredictions,
+    later: RequestPredictions | None,
     classes: Sequence[str],
     margins: Margins,
     seed: int,
@@ -128,12 +128,12 @@ def judge(
     checks = check_records(after, margins, DELIVERED, seed)
     if later is not None:
         checks += check_records(later, margins, AFTER_BENIGN_STEPS, seed)
-    expected = expected_losses(before, retained)
-    return checks + check_losses(before, after, classes, margins, expected)
+    expected = expected_drops(before, retained)
+    return checks + check_accuracy_drops(before, after, classes, margins, expected)
 
 
 def check_records(
-    predictions: SplitPredictions, margins: Margins, moment: Moment, seed: int
+    predictions: RequestPredictions, margins: Margins, moment: Moment, seed: int
 ) -> list[Check]:
     """How well attacks tell the records from test data of their classes, and accuracy on both."""
     if not predictions.has_test_of_classes:
@@ -169,7 +169,7 @@ def check_facts(scores: FactScores, margins: Margins, moment: Moment) -> list[Ch
 
 def check_loss_attack(
     records: Predictions,
-    model: SplitPredictions,
+    model: RequestPredictions,
     moment: Moment,
     seed: int,
     margin: float | None = None,
@@ -187,9 +187,9 @@ def check_loss_attack(
     return _attack("loss", ATTACK_LABELS["loss"], moment, estimate, margin, len(forget))
 
 
-def check_losses(
-    before: SplitPredictions,
-    after: SplitPredictions,
+def check_accuracy_drops(
+    before: RequestPredictions,
+    after: RequestPredictions,
     classes: Sequence[str],
     margins: Margins,
     expected: Array,
@@ -214,7 +214,7 @@ def check_losses(
                 f"test accuracy lost in {name}" if name else "test accuracy lost",
                 DELIVERED,
                 "points",
-                _mean(lost),
+                _mean_drop(lost),
                 (-math.inf, allowed),
                 len(lost),
             )
@@ -222,7 +222,7 @@ def check_losses(
     return checks
 
 
-def expected_losses(before: SplitPredictions, retained: Tensor) -> Array:
+def expected_drops(before: RequestPredictions, retained: Tensor) -> Array:
     """What a model trained without the records may lose in each class, in points.
 
     The error e on val may grow as far as e/r, r the part of the class that is retained: the rate of
@@ -244,7 +244,7 @@ def expected_losses(before: SplitPredictions, retained: Tensor) -> Array:
     return np.where(forgotten > 0, result, np.where(kept > 0, 0.0, np.nan))
 
 
-def _attacks(predictions: SplitPredictions, seed: int) -> list[tuple[str, str, Estimate]]:
+def _attacks(predictions: RequestPredictions, seed: int) -> list[tuple[str, str, Estimate]]:
     """The AUC of every attack with its bounds; the paper's five learn from retained and val."""
     forget, unseen = predictions.matched(seed)
     scores: dict[str, tuple[Array, Array]]
@@ -306,12 +306,12 @@ def _accuracy_difference(
     return value, min(value, centre - reach), max(value, centre + reach)
 
 
-def _mean(losses: Array) -> tuple[float, float, float]:
-    """A mean loss per example, in points, with its bounds; one example lost is always possible."""
-    size = len(losses)
-    value = float(losses.mean())
+def _mean_drop(drops: Array) -> tuple[float, float, float]:
+    """The mean of drops per example, in points, and its bounds; one lost is always possible."""
+    size = len(drops)
+    value = float(drops.mean())
     # One example lost and one gained are added, so that no difference at all is not certainty.
-    spread = math.sqrt((float((losses**2).sum()) + 2.0 * 100.0**2) / (size + 2) - value**2)
+    spread = math.sqrt((float((drops**2).sum()) + 2.0 * 100.0**2) / (size + 2) - value**2)
     reach = Z * spread / math.sqrt(size + 2)
     return value, value - reach, value + reach
 

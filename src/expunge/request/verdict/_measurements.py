@@ -18,9 +18,9 @@ from expunge.evaluation import (
     FactScores,
     Predictions,
     after_benign_steps,
+    attack_facts,
     benign_rate,
     exposure_of,
-    facts_later,
     match_class_mix,
     scaled_confidence,
 )
@@ -53,7 +53,7 @@ EXPOSURE_EDGES = (0.0, AVOIDED, 0.1, 0.5, 0.9, EXPOSED, 1.0)
 
 
 @dataclass(frozen=True)
-class SplitPredictions:
+class RequestPredictions:
     """One model's predictions on every split; of retained data, on a sample."""
 
     forget: Predictions
@@ -76,7 +76,7 @@ class SplitPredictions:
 
 
 @dataclass(frozen=True)
-class Examination:
+class RequestData:
     """The model and the data as they are compared, which records are forgotten and which retained.
 
     ``sample`` is the part of ``retain`` that models are run on.
@@ -90,19 +90,19 @@ class Examination:
     sample: Examples
 
     @cached_property
-    def before(self) -> SplitPredictions:
+    def before(self) -> RequestPredictions:
         """What the given model predicts."""
         return self.predict(self.loaded.model)
 
-    def predict(self, model: nn.Module) -> SplitPredictions:
+    def predict(self, model: nn.Module) -> RequestPredictions:
         """What a model predicts on the records, val, the sample and test."""
         return self._predict(model, self.loaded.val, self.loaded.test)
 
-    def _predict(self, model: nn.Module, val: Examples, test: Examples) -> SplitPredictions:
+    def _predict(self, model: nn.Module, val: Examples, test: Examples) -> RequestPredictions:
         parts = self.forget, val, self.sample, test
-        return SplitPredictions(*(predict_records(model, p, self.loaded.cache) for p in parts))
+        return RequestPredictions(*(predict_records(model, p, self.loaded.cache) for p in parts))
 
-    def predict_later(self, model: nn.Module, seed: int) -> SplitPredictions | None:
+    def predict_after_benign_steps(self, model: nn.Module, seed: int) -> RequestPredictions | None:
         """What it predicts after benign steps, on no more examples than attacks need.
 
         None where nothing can be compared.
@@ -114,7 +114,7 @@ class Examination:
         val = val.subset(evenly_spaced(len(val), SAMPLE))
         return self._predict(again, val, self._unseen(seed))
 
-    def facts_later(self, model: nn.Module, seed: int) -> dict[FactMoment, FactScores]:
+    def attack_facts(self, model: nn.Module, seed: int) -> dict[FactMoment, FactScores]:
         """What it knows of the facts of texts when it is attacked; nothing of other data."""
         parts = (self.forget, self._unseen(seed), self.retain)
         texts = [part for part in parts if isinstance(part, TextExamples)]
@@ -122,7 +122,7 @@ class Examination:
             return {}
         forget, unseen, retain = texts
         compared = torch.isin(forget.labels, unseen.labels).nonzero()[:, 0]
-        return facts_later(model, forget.subset(compared), unseen, retain, seed=seed)
+        return attack_facts(model, forget.subset(compared), unseen, retain, seed=seed)
 
     def _unseen(self, seed: int) -> Examples:
         """Test examples of the records' class mix."""
@@ -131,14 +131,14 @@ class Examination:
         return test.subset(alike)
 
 
-def examine(
+def divide_for_request(
     loaded: ModelAndData,
     preflight: Preflight,
     to_forget: Sequence[int],
     earlier: Collection[int],
     *,
     include_duplicates: bool = False,
-) -> Examination:
+) -> RequestData:
     """Divide the data for a request after the ``earlier`` ones."""
     # The records, with their duplicates if these are included, and what is retained.
     in_retain = [d.index for d in preflight.duplicates if d.split == "retain"]
@@ -152,13 +152,13 @@ def examine(
     if added or not compares_all_words(loaded):
         forget, sample = train.subset(to_forget), train.subset(sample_of(retained))
     retain = train.subset(retained)
-    return Examination(loaded, preflight, tuple(to_forget), forget, retain, sample)
+    return RequestData(loaded, preflight, tuple(to_forget), forget, retain, sample)
 
 
 def measure_metrics(
-    before: SplitPredictions,
-    after: SplitPredictions,
-    later: SplitPredictions | None,
+    before: RequestPredictions,
+    after: RequestPredictions,
+    later: RequestPredictions | None,
     seed: int,
 ) -> list[MetricRow]:
     """The headline accuracies before and after; of the records also later and of unseen data."""
@@ -228,7 +228,7 @@ def measure_classes(
     return rows
 
 
-def count_exposure(before: SplitPredictions, after: SplitPredictions) -> ExposureCounts | None:
+def count_exposure(before: RequestPredictions, after: RequestPredictions) -> ExposureCounts | None:
     """How many forgotten records stand where among test data; None if they are few."""
     if len(before.forget.labels) < FEW:  # a bin would describe a single one
         return None

@@ -62,7 +62,7 @@ def write_verdict(
     *,
     records: int,
     stopped: Stop,
-    given: Check | None = None,
+    attack_before: Check | None = None,
     earlier: Sequence[EarlierRequest] = (),
     attempts: Sequence[EarlierAttempt] = (),
     judged_before: int | None = None,
@@ -71,7 +71,7 @@ def write_verdict(
     """What the checks add up to: status, headline, reasons, and what was shown.
 
     A run that changed nothing, or that exposed the records of an ``earlier`` request again, is also
-    not achieved. ``given`` is the loss attack on the model before the request.
+    not achieved. ``attack_before`` is the loss attack on the model before the request.
     """
     exposed = [request for request in earlier if request.status == EXPOSED_AGAIN]
     status = decide(checks) if stopped.epoch and not exposed else "not achieved"
@@ -81,11 +81,11 @@ def write_verdict(
         reasons += [_sentence(check) for check in _widest_open(checks)]
         if not any(check.is_attack for check in checks):
             reasons.append("Test has no example of the forgotten classes to compare with.")
-    if status == "achieved" and given is not None and given.result == "inside":
+    if status == "achieved" and attack_before is not None and attack_before.result == "inside":
         reasons.append(
             "The loss attack hardly told the records from unseen ones before the request either: "
-            f"AUC {given.value:.2f} [{given.low:.2f}, {given.high:.2f}]. How much was forgotten "
-            "does not show there."
+            f"AUC {attack_before.value:.2f} [{attack_before.low:.2f}, {attack_before.high:.2f}]. "
+            "How much was forgotten does not show there."
         )
     reasons += [_exposed_again(request) for request in exposed]
     if attempts:
@@ -112,7 +112,7 @@ def decide(checks: Sequence[Check]) -> Status:
     return "achieved" if tried and results == {"inside"} else "inconclusive"
 
 
-def largest_auc(checks: Sequence[Check]) -> float | None:
+def attack_bound(checks: Sequence[Check]) -> float | None:
     """Upper bound on the share of pairs that any attack orders correctly; None without attacks."""
     return max((c.right_at_most for c in checks if c.is_attack), default=None)
 
@@ -125,7 +125,7 @@ def _headline(
     ta = next(metric for metric in metrics if metric.name == "ta")
     lost = ta.before.value - ta.after.value
     change = f"{lost:.1f} points lower" if lost > 0.05 else "no lower than before"
-    bound = largest_auc(checks)
+    bound = attack_bound(checks)
     states = "" if bound is None else _pairs(bound)
     if status == "achieved":
         return f"{counted} {was} forgotten: {states}; test accuracy is {change}."
@@ -211,7 +211,7 @@ def _shown(checks: Sequence[Check], metrics: Sequence[MetricRow]) -> list[str]:
         f"Test accuracy went from {ta.before.value:.1f} % to {ta.after.value:.1f} % "
         f"[{ta.after.low:.1f}, {ta.after.high:.1f}].",
     ]
-    if (bound := largest_auc(checks)) is not None:
+    if (bound := attack_bound(checks)) is not None:
         shown.append(f"With 95 % confidence, {_pairs(bound)}.")
     results = [check.result for check in checks]
     counts = ", ".join(f"{results.count(r)} {r}" for r in dict.fromkeys(results))

@@ -15,7 +15,7 @@ from expunge.evaluation.text._measures import fact_tokens
 from expunge.evaluation.text._robustness import (
     TENTH,
     after_relearning,
-    facts_later,
+    attack_facts,
     round_weights,
     sampled_facts,
 )
@@ -82,7 +82,7 @@ def test_a_tenth_is_relearned_and_the_rest_compared() -> None:
     again = after_relearning(model, (forget, unseen), retain)
     own, other = (predict_texts(m, forget).scores["loss"] for m in (again, model))
     assert own[0] > other[0], "it was learnt"
-    later = facts_later(model, forget, unseen, retain)
+    later = attack_facts(model, forget, unseen, retain)
     sizes = {moment: tuple(map(len, each["facts_right"])) for moment, each in later.items()}
     rests = tuple(len(part) - -(-len(part) // TENTH) for part in (forget, unseen))
     assert sizes["after relearning a tenth"] == rests
@@ -92,13 +92,13 @@ def test_a_tenth_is_relearned_and_the_rest_compared() -> None:
 
 def test_of_a_single_record_nothing_is_left_to_relearn() -> None:
     forget, unseen, retain = parts()
-    later = facts_later(Bigrams(), forget.subset([0]), unseen, retain)
+    later = attack_facts(Bigrams(), forget.subset([0]), unseen, retain)
     assert [*later] == ["with 4-bit weights", "in sampled answers"]
 
 
 def test_a_model_that_knows_the_facts_shows_it_at_every_moment() -> None:
     forget, unseen, retain = parts()
-    for each in facts_later(Bigrams(forget.texts, 30.0), forget, unseen, retain).values():
+    for each in attack_facts(Bigrams(forget.texts, 30.0), forget, unseen, retain).values():
         known, others = each["facts_right"]
         assert known.mean() > others.mean() + 0.2
 

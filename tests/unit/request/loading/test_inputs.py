@@ -58,7 +58,7 @@ def test_bytes_and_fractions_become_the_form_that_was_asked_for(
     data = bytes_of(40, 1)
     job = job_of(tmp_path, inputs=form)
     loaded = model_and_data_of(Watching().eval(), (data, bytes_of(20, 2), bytes_of(20, 3)), job)
-    assert loaded.inputs == form
+    assert loaded.input_form == form
     assert loaded.train.inputs.dtype == torch.uint8, "the data stay as they are"
     for given in (data.inputs, data.inputs.float() / 255):
         for model in (loaded.model, loaded.build()):
@@ -70,10 +70,10 @@ def test_bytes_and_fractions_become_the_form_that_was_asked_for(
 def test_a_model_that_is_not_built_in_gets_fractions(tmp_path: Path) -> None:
     data = bytes_of(40, 1), bytes_of(20, 2), bytes_of(20, 3)
     loaded = model_and_data_of(Normalising().eval(), data, job_of(tmp_path))
-    assert loaded.inputs == "fractions"
+    assert loaded.input_form == "fractions"
     assert loaded.notes == ("The model gets the images as fractions in [0, 1].",)
     again = model_and_data_of(loaded.with_inputs("bytes").model, data, job_of(tmp_path))
-    assert again.inputs == "bytes", "a model keeps the form of an earlier request"
+    assert again.input_form == "bytes", "a model keeps the form of an earlier request"
     (hook,) = [h for h in again.model._forward_pre_hooks.values() if isinstance(h, InputHook)]
     assert hook.form == "bytes"
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from expunge.evaluation import Predictions
-from expunge.request.verdict._measurements import SplitPredictions
+from expunge.request.verdict._measurements import RequestPredictions
 
 CLASSES = 4
 
@@ -44,7 +44,7 @@ def splits(
     val: int = 80,
     test: int = 1000,
     seed: int = 0,
-) -> SplitPredictions:
+) -> RequestPredictions:
     """A model that is right on 95 % of unseen data; ``records`` of class 0 are to be forgotten.
 
     ``class_accuracy`` is that on unseen data of class 0. The records are among 1,000 of class 0.
@@ -56,7 +56,7 @@ def splits(
 
     forget = torch.zeros(records, dtype=torch.int64)
     retain = torch.cat([torch.zeros(1000 - records, dtype=torch.int64), even_labels(300)])
-    return SplitPredictions(
+    return RequestPredictions(
         forget=predictions(forget, right_on(forget, {}, forget_accuracy), forget_margin, 40 + seed),
         val=unseen(val, 1),
         retain=predictions(retain, torch.ones(len(retain), dtype=torch.bool), 6.0, 3),

@@ -19,7 +19,7 @@ from expunge.request._ids import RequestedRecords
 from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._check import Preflight
 from expunge.request.verdict._build import Request, conclude, margins_of
-from expunge.request.verdict._measurements import Examination, SplitPredictions
+from expunge.request.verdict._measurements import RequestData, RequestPredictions
 from tests.unit.request.preflight.findings import check
 from tests.unit.request.verdict.made_up import splits
 from tests.unit.request.worlds import job_of, loaded_world
@@ -28,16 +28,16 @@ KEY = IdKey(bytes(32), Path("id.key"))
 Judge = Callable[..., Evidence]
 
 
-class Relearned(Examination):
+class Relearned(RequestData):
     """What the model predicts is made up, as delivered and after benign steps."""
 
-    after: SplitPredictions
-    later: SplitPredictions
+    after: RequestPredictions
+    later: RequestPredictions
 
-    def predict(self, model: nn.Module) -> SplitPredictions:
+    def predict(self, model: nn.Module) -> RequestPredictions:
         return self.after
 
-    def predict_later(self, model: nn.Module, seed: int) -> SplitPredictions:
+    def predict_after_benign_steps(self, model: nn.Module, seed: int) -> RequestPredictions:
         return self.later
 
 
@@ -54,7 +54,9 @@ def findings(loaded: ModelAndData, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def judge(loaded: ModelAndData, findings: Preflight, tmp_path: Path) -> Judge:
     def judged(
-        before: SplitPredictions, after: SplitPredictions, later: SplitPredictions | None = None
+        before: RequestPredictions,
+        after: RequestPredictions,
+        later: RequestPredictions | None = None,
     ) -> Evidence:
         """The evidence of a run with these predictions."""
         chosen = range(len(before.forget.labels))
@@ -67,11 +69,11 @@ def judge(loaded: ModelAndData, findings: Preflight, tmp_path: Path) -> Judge:
         labels = before.retain.labels
         forget = loaded.train.subset(chosen)
         retain = Examples(torch.zeros(len(labels), 1), labels, loaded.classes)
-        examination = Relearned(loaded, findings, tuple(chosen), forget, retain, retain)
-        object.__setattr__(examination, "before", before)
-        object.__setattr__(examination, "after", after)
-        object.__setattr__(examination, "later", later or after)
-        return conclude(request, examination, result)
+        divided = Relearned(loaded, findings, tuple(chosen), forget, retain, retain)
+        object.__setattr__(divided, "before", before)
+        object.__setattr__(divided, "after", after)
+        object.__setattr__(divided, "later", later or after)
+        return conclude(request, divided, result)
 
     return judged
 

@@ -16,13 +16,13 @@ from expunge.request.verdict._checks import (
     DELIVERED,
     LEVEL,
     Margins,
+    check_accuracy_drops,
     check_loss_attack,
-    check_losses,
     check_records,
-    expected_losses,
-    judge,
+    expected_drops,
+    make_checks,
 )
-from expunge.request.verdict._measurements import TEXT_ATTACK_LABELS, SplitPredictions
+from expunge.request.verdict._measurements import TEXT_ATTACK_LABELS, RequestPredictions
 
 NAMES = ("ant", "bee")
 
@@ -35,10 +35,10 @@ def draw(count: int, shift: float, rng: np.random.Generator) -> Predictions:
     return Predictions(signs * margin[:, None], labels)
 
 
-def world(records: int, shift: float, seed: int, test: int = 600) -> SplitPredictions:
+def world(records: int, shift: float, seed: int, test: int = 600) -> RequestPredictions:
     """A model that is ``shift`` surer of the records than of data that it never saw."""
     rng = np.random.default_rng(seed)
-    return SplitPredictions(
+    return RequestPredictions(
         forget=draw(records, shift, rng),
         val=draw(100, 0.0, rng),
         retain=draw(200, 1.0, rng),
@@ -46,7 +46,7 @@ def world(records: int, shift: float, seed: int, test: int = 600) -> SplitPredic
     )
 
 
-def loss_check(predictions: SplitPredictions, margin: float) -> Check:
+def loss_check(predictions: RequestPredictions, margin: float) -> Check:
     found = check_loss_attack(predictions.forget, predictions, DELIVERED, 0, margin)
     assert found is not None
     return found
@@ -114,8 +114,10 @@ def test_two_trainings_of_one_recipe_lose_nothing_to_each_other(
     inside = 0
     for seed in range(60):
         pair = two_trainings(seed, a, test, train)
-        before, after = (SplitPredictions(base.forget, base.val, base.retain, p) for p in pair)
-        checks = check_losses(before, after, [str(c) for c in range(10)], margins, np.zeros(10))
+        before, after = (RequestPredictions(base.forget, base.val, base.retain, p) for p in pair)
+        checks = check_accuracy_drops(
+            before, after, [str(c) for c in range(10)], margins, np.zeros(10)
+        )
         inside += all(check.result == "inside" for check in checks)
     assert inside >= 52, "binomial: below 52 of 60 has a probability of 0.3 % at 95 %"
 
@@ -174,10 +176,10 @@ def test_losses_are_paired_and_per_class() -> None:
     labels = [0] * 100 + [1] * 100
     right, worse = predicted(labels, labels), predicted([0] * 100 + [1] * 50 + [0] * 50, labels)
     base = world(40, 0.0, 0)
-    before = SplitPredictions(base.forget, base.val, base.retain, right)
-    after = SplitPredictions(base.forget, base.val, base.retain, worse)
+    before = RequestPredictions(base.forget, base.val, base.retain, right)
+    after = RequestPredictions(base.forget, base.val, base.retain, worse)
     margins = Margins(auc=0.6, records=3.0, test=2.0, of_class=5.0)
-    checks = check_losses(before, after, NAMES, margins, np.zeros(2))
+    checks = check_accuracy_drops(before, after, NAMES, margins, np.zeros(2))
     assert {c.name: c.value for c in checks} == {"lost": 25.0, "lost_ant": 0.0, "lost_bee": 50.0}
     assert {c.name: c.result for c in checks} == {
         "lost": "outside",
@@ -189,14 +191,14 @@ def test_losses_are_paired_and_per_class() -> None:
 def test_less_data_of_a_class_allow_a_larger_loss_there() -> None:
     labels = [0] * 50 + [1] * 50
     val = predicted([0] * 40 + [1] * 10 + [1] * 50, labels)  # one fifth of the first class is wrong
-    before = SplitPredictions(
+    before = RequestPredictions(
         forget=predicted([0] * 30, [0] * 30),
         val=val,
         retain=predicted([0] * 30 + [1] * 60, [0] * 30 + [1] * 60),
         test=val,
     )
     error = (10 + 2 * 0.1) / 52
-    expected = expected_losses(before, before.retain.labels)
+    expected = expected_drops(before, before.retain.labels)
     assert expected[0] == pytest.approx(100 * (2 * error - error))
     assert expected[1] == 0.0
 
@@ -205,13 +207,13 @@ def test_a_class_that_is_forgotten_altogether_may_be_lost() -> None:
     labels = [0] * 50 + [1] * 50
     test = predicted(labels, labels)
     gone = predicted([1] * 100, labels)
-    before = SplitPredictions(
+    before = RequestPredictions(
         predicted([0] * 30, [0] * 30), test, predicted([1] * 60, [1] * 60), test
     )
-    after = SplitPredictions(predicted([1] * 30, [0] * 30), gone, before.retain, gone)
-    assert math.isnan(expected_losses(before, before.retain.labels)[0])
+    after = RequestPredictions(predicted([1] * 30, [0] * 30), gone, before.retain, gone)
+    assert math.isnan(expected_drops(before, before.retain.labels)[0])
     margins = Margins(auc=0.6, records=20.0, test=5.0, of_class=20.0)
-    checks = judge(before, after, after, NAMES, margins, 0, before.retain.labels)
+    checks = make_checks(before, after, after, NAMES, margins, 0, before.retain.labels)
     assert [c.name for c in checks if c.name.startswith("lost")] == ["lost", "lost_bee"]
     assert all(check.result == "inside" for check in checks)
 
@@ -220,7 +222,7 @@ def test_without_unseen_data_of_the_classes_nothing_can_be_concluded() -> None:
     base = world(40, 0.0, 0)
     test = predicted([1] * 60, [1] * 60)
     forget = predicted([0] * 30, [0] * 30)
-    lonely = SplitPredictions(forget, base.val, base.retain, test)
+    lonely = RequestPredictions(forget, base.val, base.retain, test)
     margins = Margins(auc=0.6, records=20.0, test=5.0, of_class=20.0)
     assert check_records(lonely, margins, DELIVERED, 0) == []
 
@@ -228,7 +230,7 @@ def test_without_unseen_data_of_the_classes_nothing_can_be_concluded() -> None:
 def test_every_attack_is_checked_at_either_moment() -> None:
     model = world(150, 0.0, 0)
     margins = Margins(0.6, 20.0, 5.0, 20.0)
-    checks = judge(model, model, model, NAMES, margins, 0, model.retain.labels)
+    checks = make_checks(model, model, model, NAMES, margins, 0, model.retain.labels)
     for moment in (DELIVERED, AFTER_BENIGN_STEPS):
         names = [c.name for c in checks if c.moment == moment and c.name.startswith("auc_")]
         assert names == [
@@ -241,7 +243,7 @@ def test_every_attack_is_checked_at_either_moment() -> None:
         ]
 
 
-def text_world(known: float, seed: int = 0) -> SplitPredictions:
+def text_world(known: float, seed: int = 0) -> RequestPredictions:
     """Answers alike but for the tokens that carry facts: ``known`` of the records' are right."""
     rng = np.random.default_rng(seed)
 
@@ -254,7 +256,9 @@ def text_world(known: float, seed: int = 0) -> SplitPredictions:
         return TextPredictions.of(log_p, strata, 2, shares, scores)
 
     sizes = {"forget": 300, "val": 100, "retain": 100, "test": 600}
-    return SplitPredictions(**{n: draw_texts(k, known * (n == "forget")) for n, k in sizes.items()})
+    return RequestPredictions(
+        **{n: draw_texts(k, known * (n == "forget")) for n, k in sizes.items()}
+    )
 
 
 def test_facts_that_are_still_known_are_outside_where_whole_answers_show_nothing() -> None:

@@ -20,8 +20,8 @@ from expunge.evidence._sections import (
 from expunge.request._job import TEXT_METHOD, make_job
 from expunge.request.verdict._sentences import (
     _sentence,
+    attack_bound,
     decide,
-    largest_auc,
     suggest_next_steps,
     write_verdict,
 )
@@ -60,8 +60,8 @@ def test_the_headline_of_an_achievement_states_the_bound() -> None:
 
 
 def test_the_bound_is_that_of_the_attack_that_reaches_farthest() -> None:
-    assert largest_auc([make_check(high=0.53), make_check(low=0.44, high=0.5)]) == 0.56
-    assert largest_auc([make_check("lost")]) is None
+    assert attack_bound([make_check(high=0.53), make_check(low=0.44, high=0.5)]) == 0.56
+    assert attack_bound([make_check("lost")]) is None
 
 
 def test_what_lies_outside_is_a_reason() -> None:
@@ -118,8 +118,12 @@ def test_attempts_are_counted() -> None:
 
 def test_an_achievement_over_a_model_that_hardly_knew_the_records_says_so() -> None:
     inside, outside = make_check(value=0.52), make_check(result="outside", value=0.7)
-    assert any("before the request either" in r for r in verdict("achieved", given=inside).reasons)
-    assert not any("either" in reason for reason in verdict("achieved", given=outside).reasons)
+    assert any(
+        "before the request either" in r for r in verdict("achieved", attack_before=inside).reasons
+    )
+    assert not any(
+        "either" in reason for reason in verdict("achieved", attack_before=outside).reasons
+    )
 
 
 @pytest.mark.parametrize(
