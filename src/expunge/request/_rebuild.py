@@ -35,7 +35,7 @@ from expunge.request._job import Job
 from expunge.request._job_file import CARD_FIELDS
 from expunge.request._reload import NotAvailable
 from expunge.request.loading._load import ModelAndData
-from expunge.request.preflight._check import preflight
+from expunge.request.preflight._preflight import preflight
 from expunge.request.verdict._build import Request, conclude, config_of
 from expunge.request.verdict._checks import check_decimals
 from expunge.request.verdict._measurements import RequestData, divide_for_request

@@ -17,7 +17,7 @@ from expunge.request._job import Job, make_job, text_defaults
 from expunge.request._runner import Outcome, RequestRunner
 from expunge.request._stopwatch import RequestStopwatch
 from expunge.request.loading._load import ModelAndData, are_texts, model_and_data_of
-from expunge.request.preflight._check import Preflight
+from expunge.request.preflight._preflight import Preflight
 
 
 def forget(

@@ -37,7 +37,7 @@ from expunge.request._job_file import job_values
 from expunge.request._stopwatch import RequestStopwatch
 from expunge.request.loading._load import ModelAndData, load_model_and_data
 from expunge.request.loading._texts import compares_all_words
-from expunge.request.preflight._check import Preflight, preflight
+from expunge.request.preflight._preflight import Preflight, preflight
 from expunge.request.verdict._build import Request, conclude, config_of
 from expunge.request.verdict._measurements import RequestData, divide_for_request
 

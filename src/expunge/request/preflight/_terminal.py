@@ -14,7 +14,7 @@ from expunge._durations import format_duration
 from expunge.evidence import PreflightFindings
 
 if TYPE_CHECKING:
-    from expunge.request.preflight._check import Duplicate
+    from expunge.request.preflight._preflight import Duplicate
 
 MAX_CLASSES = 12
 """Classes that are listed."""

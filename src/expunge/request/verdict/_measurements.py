@@ -28,7 +28,7 @@ from expunge.evidence import ClassRow, ExposureCounts, MetricRow
 from expunge.request._predictions import FEW, accuracy_interval, evenly_spaced, predict_records
 from expunge.request.loading._load import ModelAndData
 from expunge.request.loading._texts import compares_all_words, with_comparable_answers
-from expunge.request.preflight._check import SAMPLE, Preflight, retained_without, sample_of
+from expunge.request.preflight._preflight import SAMPLE, Preflight, retained_without, sample_of
 
 ATTACK_LABELS = {
     "correctness": "guesses from whether the prediction is right",

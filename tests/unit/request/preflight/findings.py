@@ -10,7 +10,7 @@ from typing import Any
 from expunge.cli._output import SafeConsole
 from expunge.request._ids import resolve_ids
 from expunge.request.loading._load import ModelAndData
-from expunge.request.preflight._check import Preflight, preflight
+from expunge.request.preflight._preflight import Preflight, preflight
 from tests.unit.request.worlds import job_of
 
 

@@ -17,7 +17,7 @@ from expunge.ledger._ledger import Ledger
 from expunge.request._forgetting import ForgettingResult
 from expunge.request._ids import RequestedRecords
 from expunge.request.loading._load import ModelAndData
-from expunge.request.preflight._check import Preflight
+from expunge.request.preflight._preflight import Preflight
 from expunge.request.verdict._build import Request, conclude, margins_of
 from expunge.request.verdict._measurements import RequestData, RequestPredictions
 from tests.unit.request.preflight.findings import check

@@ -14,7 +14,7 @@ from expunge.evaluation import predict
 from expunge.evaluation.attacks._features import confidence
 from expunge.request._ids import resolve_ids
 from expunge.request.loading._load import ModelAndData, model_and_data_of
-from expunge.request.preflight._check import (
+from expunge.request.preflight._preflight import (
     Duplicate,
     find_duplicates,
     preflight,
