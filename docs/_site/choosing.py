@@ -47,7 +47,8 @@ def _joined(section: list[tuple[Path, TaskResults]]) -> tuple[list[Path], TaskRe
     """The benchmark with the most variants, with the runs of others that have its settings."""
     section.sort(key=lambda each: -len(each[1].main_variants))
     most = section[0][1]
-    sources, alike = zip(*(e for e in section if e[1].main == most.main), strict=True)
+    shown = most.main_hyperparameters
+    sources, alike = zip(*(e for e in section if e[1].main_hyperparameters == shown), strict=True)
     unlearned = {result.key: result for runs in alike for result in runs.unlearned}
     initial, ideal = (
         tuple(one_per_seed(r for runs in alike for r in runs.references[name]).values())

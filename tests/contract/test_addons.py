@@ -46,7 +46,7 @@ def problem(seed: int, *shapes: tuple[int, ...]) -> list[list[list[Tensor]]]:
 
 def run(addon, aggregate, steps, **options) -> list[list[Tensor]]:
     update = Update(addon, aggregate, **options)
-    sampled = addon.moment_estimator is not None and addon.moment_estimator.from_parts
+    sampled = addon.moment_estimator is not None and addon.moment_estimator.from_micro_batches
     return [
         update.combine(g_u, g_c, variances=(v_u, v_c) if sampled else None, constraint_loss=1.0)
         for g_u, g_c, v_u, v_c in steps

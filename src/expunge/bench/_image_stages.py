@@ -99,26 +99,26 @@ class Images:
 
 
 def _ideal_outputs(
-    models: Mapping[str, nn.Module], parts: Division, initial: Entry, config: Mapping[str, Any]
+    models: Mapping[str, nn.Module], division: Division, initial: Entry, config: Mapping[str, Any]
 ) -> dict[str, Tensor]:
     """What the ideal models say of the forget set and, for more metrics, of val and test."""
     more = config.get("metrics", ())
-    forget = predict(models["ideal"], parts.forget)
+    forget = predict(models["ideal"], division.forget)
     outputs = {"logits": forget.logits, "labels": forget.labels}
     if not more:
         return outputs
-    splits = {"": parts.forget, "val_": parts.splits.val, "test_": parts.splits.test}
+    splits = {"": division.forget, "val_": division.splits.val, "test_": division.splits.test}
     for model in (each for each in models if each != "initial"):
         for name, split in splits.items():
             predictions = predict(models[model], split)
             outputs[f"{_prefix(model)}{name}logits"] = predictions.logits
             outputs[f"{name}labels"] = predictions.labels
     if "relearned" in more:
-        again = after_benign_steps(models["ideal"], parts.retain)
-        outputs["relearned_logits"] = predict(again, parts.forget).logits
-    model = initial.config["model"] | engine.sizes_for(parts.splits)
-    untrained = engine.untrained_for(model, parts.splits.train, UNTRAINED_SEED)
-    return outputs | {"untrained_logits": predict(untrained, parts.forget).logits}
+        again = after_benign_steps(models["ideal"], division.retain)
+        outputs["relearned_logits"] = predict(again, division.forget).logits
+    model = initial.config["model"] | engine.sizes_for(division.splits)
+    untrained = engine.untrained_for(model, division.splits.train, UNTRAINED_SEED)
+    return outputs | {"untrained_logits": predict(untrained, division.forget).logits}
 
 
 def _prefix(model: str) -> str:
@@ -127,14 +127,14 @@ def _prefix(model: str) -> str:
 
 
 def _scorer(
-    parts: Division, outputs: dict[str, Tensor], config: Mapping[str, Any], model: str = ""
+    division: Division, outputs: dict[str, Tensor], config: Mapping[str, Any], model: str = ""
 ) -> Scorer:
     """Scores against the ideal model's ``outputs``; RMIA and KLoM refer to other ideals."""
     labels = outputs["labels"]
     forget = Predictions(outputs["logits"], labels)
     more = config.get("metrics", ())
     if not more:
-        return Scorer(parts, forget, attacks=config["attacks"])
+        return Scorer(division, forget, attacks=config["attacks"])
 
     def views(prefix: str) -> Views:
         val, test = (
@@ -147,7 +147,7 @@ def _scorer(
     ideals = {name: views(_prefix(name)) for name in names}
     relearned = outputs.get("relearned_logits")
     return Scorer(
-        parts,
+        division,
         ideals["ideal"],
         attacks=config["attacks"],
         more=more,
@@ -165,7 +165,7 @@ class AgreementHistograms(engine.Callback):
 
     def on_epoch(self, run: engine.Run) -> None:
         moments = run.update.addon.moment_estimator
-        if run.epoch not in self.epochs or moments is None or moments.from_parts:
+        if run.epoch not in self.epochs or moments is None or moments.from_micro_batches:
             return
         if not run.method.constrained or not run.update.state.moments_u:
             return

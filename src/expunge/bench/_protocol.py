@@ -23,7 +23,7 @@ Count = Annotated[int, pydantic.Field(ge=1, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**63, strict=True)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
 
-SHARED_SETTINGS = ("epochs", "batch_size", "lr")
+FIXED_BY_PROTOCOL = ("epochs", "batch_size", "lr")
 """Options that a protocol decides for every method, whatever the method prefers."""
 
 
@@ -65,7 +65,7 @@ class Unlearning(_TomlTable):
     aggregate: str = "linear"
     p: Share = 0.3
 
-    def settings(self) -> Iterator[dict[str, float]]:
+    def sweep_points(self) -> Iterator[dict[str, float]]:
         """Every combination of the values that are lists."""
         names = ("epochs", "lr", "alpha")
         given = [v if isinstance(v := getattr(self, name), tuple) else (v,) for name in names]
@@ -192,7 +192,7 @@ def variants_of(block: Block) -> Iterator[tuple[BenchRun, Procedure]]:
                 block=block.name,
                 baseline=baseline,
             )
-            for setting in unlearning.settings():
+            for setting in unlearning.sweep_points():
                 how = _procedure(unlearning, variant, setting)
                 run = replace(
                     variant, lr=how.lr, batch_size=how.batch_size, total_epochs=how.epochs
@@ -229,7 +229,7 @@ def _procedure(unlearning: Unlearning, chosen: BenchRun, setting: dict[str, floa
     if "p" not in ADDONS[chosen.addon].__dataclass_fields__ or "p" in split_part(chosen.addon)[1]:
         plain["p"] = None
     # Rate, epochs and batches are the same for all; how a method uses them may be its own.
-    decided = {*SHARED_SETTINGS, *unlearning.swept}
+    decided = {*FIXED_BY_PROTOCOL, *unlearning.swept}
     if not isinstance(as_aggregate(chosen.aggregate), WeightedSum):
         plain["alpha"] = plain["beta"] = None
         decided |= {"alpha", "beta"}

@@ -101,7 +101,7 @@ def _checked(protocol: Protocol) -> Protocol:
 
 def _check_measured(protocol: Protocol, block: Block) -> None:
     """Refuse measurements that would be left out unnoticed, or that nothing supports."""
-    epochs = max(setting["epochs"] for setting in block.unlearning.settings())
+    epochs = max(setting["epochs"] for setting in block.unlearning.sweep_points())
     if min(protocol.evaluate_at) > epochs:
         raise InvalidInput(
             f"evaluate_at: the block unlearns for {epochs} epochs, so nothing would be evaluated "

@@ -47,7 +47,7 @@ class TaskResults:
         return _grouped(self.unlearned, lambda run: run.variant)
 
     @cached_property
-    def main(self) -> BenchRun | None:
+    def main_hyperparameters(self) -> BenchRun | None:
         """The hyperparameters that tables show: those that most methods (variants, runs) share."""
         groups = _grouped(self.unlearned, lambda run: (run.aggregate, run.hyperparameters))
 
@@ -64,15 +64,11 @@ class TaskResults:
         A variant that was never run at them, as its method has weights of its own, is there with
         the one setting that shares rate, batches and epochs with them, or with its only one.
         """
-        shown = {}
+        shown, main = {}, self.main_hyperparameters
         for variant, runs in self.variants.items():
             tried = _grouped(runs, lambda run: run.hyperparameters)
-            alike = [
-                each
-                for each in tried
-                if self.main and _length_and_rate(each) == _length_and_rate(self.main)
-            ]
-            for chosen in ([each for each in tried if each == self.main], alike, [*tried]):
+            alike = [e for e in tried if main and _length_and_rate(e) == _length_and_rate(main)]
+            for chosen in ([each for each in tried if each == main], alike, [*tried]):
                 if len(chosen) == 1:
                     shown[variant] = tried[chosen[0]]
                     break

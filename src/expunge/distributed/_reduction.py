@@ -55,7 +55,7 @@ def start_reduction(
             reached = (summary[3:] > 0).tolist()
         result = gradient._replace(
             gradients=_put(gradient.gradients, unsharded, buckets.views, reached),
-            parts=gradient.parts * group.size,
+            micro_batches=gradient.micro_batches * group.size,
             loss=(summary[0] / group.size).to(gradient.loss.dtype),
         )
         if saliency is not None and gradient.saliency_gradient is not None:
@@ -64,7 +64,7 @@ def start_reduction(
             result = result._replace(saliency_gradient=mean)
         if gradient.squares is not None:
             squares = _combine_squares(group, gradient, gradient.squares, unsharded, buckets.views)
-            _check_parts(group, summary)
+            _check_micro_batches(group, summary)
             result = result._replace(squares=squares)
         return result
 
@@ -74,7 +74,8 @@ def start_reduction(
 def _summary(gradient: LossGradient, means: Sequence[Tensor | None]) -> Tensor:
     """Loss, K, K², and which parameters have a gradient here."""
     flags = [float(mean is not None) for mean in means]
-    rest = torch.tensor([gradient.parts, gradient.parts**2, *flags], dtype=torch.float64)
+    count = gradient.micro_batches
+    rest = torch.tensor([count, count**2, *flags], dtype=torch.float64)
     loss = gradient.loss.detach().double().reshape(1)
     return torch.cat([loss, rest.to(loss.device, non_blocking=True)])
 
@@ -104,7 +105,7 @@ def _combine_squares(
         if here is not None:
             deviation = deviation - here / weight
         squares[k].div_(weight**2).addcmul_(
-            deviation, deviation, value=weight * float(gradient.parts)
+            deviation, deviation, value=weight * float(gradient.micro_batches)
         )
     buckets = fill([squares[k] for k in unsharded], [squares[k] for k in unsharded])
     for wait in [group.start_sum(tensor) for tensor in buckets.flat]:
@@ -115,7 +116,7 @@ def _combine_squares(
     return combined
 
 
-def _check_parts(group: Group, summary: Tensor) -> None:
+def _check_micro_batches(group: Group, summary: Tensor) -> None:
     """Every process's mean counts alike, so all should have as many micro-batches."""
     total, squares = summary[1].item(), summary[2].item()
     if group.size * squares != total**2:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:  # for other packages of expunge
     )
     from expunge.engine._procedure import PLAIN_OPTIONS
     from expunge.engine._recipe import check_recipe
-    from expunge.engine._run_parts import copy_model, one_pass
+    from expunge.engine._run_setup import copy_model, one_pass
     from expunge.engine._split_reader import RunSplits
     from expunge.engine._token_scores import TOKEN_ROWS_PER_BATCH, TokenScores, score_tokens
     from expunge.engine._weights import (

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 VERSION = 1
 
 
-def save_checkpoint(path: Path, fingerprint: dict[str, Any], tree: dict[str, Any]) -> None:
-    """Write ``tree`` with the fingerprint of the run it belongs to, for its owner's eyes only."""
+def save_checkpoint(path: Path, identity: dict[str, Any], tree: dict[str, Any]) -> None:
+    """Write ``tree`` with the identity of the run it belongs to, for its owner's eyes only."""
     arrays, plain = tensors.pack(tree)
-    notes = {"version": VERSION, "fingerprint": fingerprint, "tree": plain}
+    notes = {"version": VERSION, "fingerprint": identity, "tree": plain}
     tensors.save(path, arrays, notes)
 
 
-def load_checkpoint(path: Path, fingerprint: dict[str, Any]) -> dict[str, Any]:
+def load_checkpoint(path: Path, identity: dict[str, Any]) -> dict[str, Any]:
     """The tree in ``path``; refused if it belongs to another run."""
     arrays, notes = tensors.load(path)
     if notes.get("version") != VERSION:
         raise DataError(f"{path} is not a checkpoint of this version of expunge.")
-    if notes["fingerprint"] != fingerprint:
+    if notes["fingerprint"] != identity:
         old = notes["fingerprint"]
-        names = sorted(k for k in {*old, *fingerprint} if old.get(k) != fingerprint.get(k))
+        names = sorted(k for k in {*old, *identity} if old.get(k) != identity.get(k))
         raise InvalidInput(
             f"{path} belongs to another run (it differs in {', '.join(names)}). Use another path, "
             "or delete it to start again."
@@ -43,7 +43,7 @@ def load_checkpoint(path: Path, fingerprint: dict[str, Any]) -> dict[str, Any]:
 
 def run_identity(run: Run) -> dict[str, Any]:
     """What a checkpoint belongs to: not for how long to run, nor where."""
-    chosen = run.procedure.lasting_choices() | run.execution.lasting_choices()
+    chosen = run.procedure.checkpoint_bound_options() | run.execution.checkpoint_bound_options()
     return {name: stable_repr(value) for name, value in chosen.items()} | {
         "loss": stable_repr(run.problem.loss_function),
         "augment": stable_repr(run.augment),
@@ -60,13 +60,13 @@ def run_identity(run: Run) -> dict[str, Any]:
 def save_run(run: Run, path: Path) -> None:
     """Write the state of a run; all processes call this, and the first one writes."""
     tree = _run_state(run)
-    run.group.run_in_first(lambda: save_checkpoint(path, run.fingerprint, tree))
+    run.group.run_in_first(lambda: save_checkpoint(path, run.identity, tree))
 
 
 def find_run(run: Run, path: Path) -> dict[str, Any] | None:
     """The state of a run in ``path``; None if there is no file, refused if it is another run's."""
     return run.group.run_in_first(
-        lambda: load_checkpoint(path, run.fingerprint) if path.exists() else None
+        lambda: load_checkpoint(path, run.identity) if path.exists() else None
     )
 
 

@@ -87,7 +87,7 @@ class Execution:
         given = {name: values[name] for name in names if values.get(name) is not None}
         return cls(**given, **others)
 
-    def lasting_choices(self) -> dict[str, Any]:
+    def checkpoint_bound_options(self) -> dict[str, Any]:
         """The options that change the bits of a run, so that its checkpoint is bound to them."""
         return {"precision": str(self.precision), "micro_batches": self.micro_batches}
 

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 def terms_of(run: Run, name: str, forget: Batch | None, retain: Batch) -> Iterator[Tensor | Term]:
     """The terms of ``objective`` or ``constraint``, each computed when it is requested."""
     loss, group = getattr(run.method, name), run.group
-    if run.parts == group.size == 1:  # the batch as it is
+    if run.micro_batch_count == group.size == 1:  # the batch as it is
         yield loss(run.problem, forget, retain)
         return
     # As many parts of either batch, so that no example of the larger one is left out.
     batches = [batch for batch in (forget, retain) if batch is not None]
     count = min(
-        run.parts,
+        run.micro_batch_count,
         *(len(b.targets) if b.share is None else b.share.total // group.size for b in batches),
     )
     sampled = isinstance(run.update.addon.moment_estimator, SampleMoments)
@@ -46,7 +46,7 @@ def terms_of(run: Run, name: str, forget: Batch | None, retain: Batch) -> Iterat
     yield from terms
 
 
-def parts_of(update: Update, micro_batches: int, processes: int = 1) -> int:
+def micro_batch_count(update: Update, micro_batches: int, processes: int = 1) -> int:
     """The number of parts that a process divides its share of a batch into."""
     moments = update.addon.moment_estimator
     needed = moments.parts if isinstance(moments, SampleMoments) else 1

@@ -17,7 +17,7 @@ from expunge._kinds import Count, check_arguments, check_kind
 from expunge.data import Data, as_arrays, as_batch, check_sized, read_items
 from expunge.distributed import Group, inference_group, interleave
 from expunge.engine._device import ChannelsLastCalls, device_of
-from expunge.engine._run_parts import check_weights
+from expunge.engine._run_setup import check_weights
 from expunge.methods import eval_mode
 
 

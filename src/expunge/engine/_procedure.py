@@ -18,7 +18,7 @@ from expunge._options import (
     options_of,
 )
 from expunge._registry import Registry
-from expunge.engine._recipe import shared_settings
+from expunge.engine._recipe import common_options
 from expunge.methods import METHODS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
 
@@ -128,7 +128,7 @@ class Procedure:
         own = None if recipe is None else procedure.method.own_recipe(recipe)  # type: ignore[union-attr]
         if own is None:
             return procedure
-        return cls(**(preferred | shared_settings(own) | given))
+        return cls(**(preferred | common_options(own) | given))
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any], recipe: Recipe | None = None) -> Procedure:
@@ -151,7 +151,7 @@ class Procedure:
             given["aggregate"] = _make_linear(given.get("aggregate", cls.aggregate), weights)
         return cls.preferred(recipe, **given)
 
-    def lasting_choices(self) -> dict[str, Any]:
+    def checkpoint_bound_options(self) -> dict[str, Any]:
         """The options that a checkpoint of the run is bound to."""
         bound = [item.name for item in fields(self) if not item.metadata["resumable"]]
         return {name: getattr(self, name) for name in bound}

@@ -86,7 +86,7 @@ def check_recipe(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def shared_settings(chosen: Recipe | Procedure) -> dict[str, Any]:
+def common_options(chosen: Recipe | Procedure) -> dict[str, Any]:
     """Epochs, batch size and rate, which a recipe and a procedure both have."""
     return {name: getattr(chosen, name) for name in ("epochs", "batch_size", "lr")}
 

@@ -28,12 +28,12 @@ from expunge.engine._checkpoint import (
 from expunge.engine._device import device_of, fast_layout, pick_device
 from expunge.engine._execution import Execution
 from expunge.engine._history import History, Row, StepRecorder, Stopwatch
-from expunge.engine._losses import DivergenceGuard, diverged, parts_of, terms_of
+from expunge.engine._losses import DivergenceGuard, diverged, micro_batch_count, terms_of
 from expunge.engine._predict import PredictionCache
 from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressDisplay
 from expunge.engine._recipe import Recipe, make_schedule
-from expunge.engine._run_parts import (
+from expunge.engine._run_setup import (
     NOTHING_MOVES,
     OptimizerFactory,
     copy_model,
@@ -110,8 +110,9 @@ class Run:
             compile=execution.compile,
             checks_losses=False,  # the guard does, and keeps the last good weights
         )
-        self.parts = parts_of(self.update, execution.micro_batches, self.group.size)
-        division = BatchDivision(self.group.rank, self.group.size, self.parts)
+        count = micro_batch_count(self.update, execution.micro_batches, self.group.size)
+        self.micro_batch_count = count
+        division = BatchDivision(self.group.rank, self.group.size, count)
 
         # The model and the batches, on the device of the run.
         self._home, self.device = device_of(model), pick_device(execution.device, model)
@@ -181,7 +182,7 @@ class Run:
         self._saved = 0
         self._stopped = False
         self._checkpoint = None if execution.checkpoint is None else Path(execution.checkpoint)
-        self.fingerprint = {} if self._checkpoint is None else run_identity(self)
+        self.identity = {} if self._checkpoint is None else run_identity(self)
 
     def _check_same_arguments(self) -> None:
         """Check that all processes have the same arguments; the weights are copied anyway."""

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
 from expunge.data.text import IGNORED, TextSet, row_lengths
-from expunge.engine._run_parts import check_weights
+from expunge.engine._run_setup import check_weights
 from expunge.methods import apply, eval_mode
 
 TOKEN_ROWS_PER_BATCH = 64

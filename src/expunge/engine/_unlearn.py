@@ -15,9 +15,9 @@ from expunge.data import Augment, Data
 from expunge.engine._execution import Execution
 from expunge.engine._overlap_check import check_disjoint
 from expunge.engine._procedure import Procedure
-from expunge.engine._recipe import Recipe, shared_settings
+from expunge.engine._recipe import Recipe, common_options
 from expunge.engine._run import Result, Run
-from expunge.engine._run_parts import OptimizerFactory
+from expunge.engine._run_setup import OptimizerFactory
 from expunge.methods import Loss, Method, Retrain
 from expunge.update import Addon, Aggregate
 
@@ -108,7 +108,7 @@ def unlearn(
     if recipe is not None:
         optimizer = _followed(procedure, recipe)
     elif isinstance(procedure.method, Retrain) and optimizer is None:
-        optimizer = Recipe(**shared_settings(procedure))
+        optimizer = Recipe(**common_options(procedure))
     assert isinstance(procedure.method, Method)
     if execution.micro_batches > 1 and not procedure.method.supports_micro_batches:
         raise InvalidInput(
@@ -140,7 +140,7 @@ def _followed(procedure: Procedure, recipe: Recipe) -> Recipe:
             f"retrain. (got {procedure.label})"
         )
     plain_epochs = min(own.plain_epochs, procedure.epochs)
-    return replace(own, **shared_settings(procedure), plain_epochs=plain_epochs)
+    return replace(own, **common_options(procedure), plain_epochs=plain_epochs)
 
 
 def _warn_if_short(run: Run) -> None:
@@ -174,7 +174,7 @@ def train(
     """
     check_arguments(train, locals())
     recipe = recipe or Recipe()
-    procedure = Procedure(method=Retrain(reset=False), addon="none", **shared_settings(recipe))
+    procedure = Procedure(method=Retrain(reset=False), addon="none", **common_options(recipe))
     return Run(
         model,
         None,

@@ -71,7 +71,7 @@ class Track(engine.Callback):
         self._open, self._works = False, True
         self._handled = sys.exc_info()[1]  # by the caller: not an error of this run
         name = self.name or run.procedure.label
-        key = self.key or (_id(name, run.fingerprint) if run.fingerprint else uuid.uuid4().hex)
+        key = self.key or (_id(name, run.identity) if run.identity else uuid.uuid4().hex)
         self._logged = self.tracker.start(name, key, vars(run.procedure) | self.params)
         self._open = True
 

@@ -105,7 +105,7 @@ class BlockLoop:
         # Copy what the kernel changed back to the pieces.
         moments = self._spec.addon.moment_estimator
         written = ["constraint", *(["objective"] if self._spec.strict else [])]
-        if moments is not None and not moments.from_parts:
+        if moments is not None and not moments.from_micro_batches:
             written += ["moment_u", "moment_c"]
         sizes = [piece.objective.numel() for piece in pieces]
         owners = [getattr(piece, field) for field in written for piece in pieces]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge._kinds import shown
-from expunge.update._shards import check_not_gathered, is_sharded, local_gradient, local_part
+from expunge.update._shards import check_not_gathered, is_sharded, local_gradient, local_shard
 from expunge.update._state import moment_dtype
 
 
@@ -39,7 +39,7 @@ class LossGradient(NamedTuple):
     """The gradients of the saliency losses, where they were requested and given."""
     squares: list[Tensor] | None
     """Σₖ (ĝₖ - ĝ)² over the micro-batches, where it was requested."""
-    parts: int
+    micro_batches: int
     loss: Tensor
     """Mean loss over the micro-batches, detached."""
     weight: float = 1.0
@@ -106,7 +106,7 @@ def loss_gradient(
         weights.append(term.weight)
     if not seen:
         raise InvalidInput("A loss should come in at least one part. (got none)")
-    count = 0 if saliency_mean is None else saliency_mean.parts
+    count = 0 if saliency_mean is None else saliency_mean.count
     if count not in (0, len(seen)):
         raise InvalidInput(
             "Every micro-batch should bring a saliency loss, or none. "
@@ -188,19 +188,19 @@ class _RunningMean:
     """
 
     def __init__(self, params: Sequence[Tensor], *, squares: bool) -> None:
-        self.parts = 0
+        self.count = 0
         self._total = 0.0
         self.squares: list[Tensor] | None = None
         if squares:
-            parts = map(local_part, params)
-            self.squares = [torch.zeros_like(p, dtype=moment_dtype(p.dtype)) for p in parts]
+            shards = map(local_shard, params)
+            self.squares = [torch.zeros_like(p, dtype=moment_dtype(p.dtype)) for p in shards]
         self._means: list[Tensor | None] = []
         self._params = params
 
     @property
     def gradients(self) -> list[Tensor | None]:
         """The mean so far, in the parameters' types; None where no micro-batch had a gradient."""
-        if self.parts == 1:
+        if self.count == 1:
             return self._means
         pairs = zip(self._means, self._params, strict=True)
         return [None if mean is None else mean.to(p.dtype) for mean, p in pairs]
@@ -208,9 +208,9 @@ class _RunningMean:
     @torch.no_grad()
     def add(self, gradients: list[Tensor | None], weight: float = 1.0) -> None:
         """Add the gradients of one more micro-batch; None counts as zero."""
-        self.parts += 1
+        self.count += 1
         self._total += weight
-        if self.parts == 1:
+        if self.count == 1:
             self._means = gradients
             return
         for k, gradient in enumerate(gradients):
@@ -262,10 +262,9 @@ def given_gradients(
     constraint: Sequence[Tensor] | None,
     saliency: Sequence[Tensor] | None,
     variances: tuple[Sequence[Tensor], Sequence[Tensor]] | None,
-    *,
-    parts: int,
+    count: int,
 ) -> tuple[LossGradient, LossGradient | None]:
-    """Gradients that were given, checked, as losses would have brought them; copies to write to."""
+    """Given gradients, checked, as from losses of ``count`` micro-batches; copies to write to."""
     for g in objective:
         if not g.dtype.is_floating_point:
             raise InvalidInput(f"Gradients should be real floating-point. (got {g.dtype})")
@@ -281,9 +280,9 @@ def given_gradients(
     squares: list[list[Tensor] | None] = [None, None]
     if variances is not None:
         squares = [_squared_deviations(each, objective) for each in variances]
-    first = LossGradient([*objective], given_saliency, squares[0], parts, nothing)
+    first = LossGradient([*objective], given_saliency, squares[0], count, nothing)
     # The step is written over the constraint's gradient.
-    return first, LossGradient([g.clone() for g in constraint], None, squares[1], parts, nothing)
+    return first, LossGradient([g.clone() for g in constraint], None, squares[1], count, nothing)
 
 
 def _squared_deviations(variances: Sequence[Tensor], like: Sequence[Tensor]) -> list[Tensor]:

@@ -122,7 +122,7 @@ def _signed_agreement(
     if addon.moment_estimator is None or block.moment_u is None or block.moment_c is None:
         return None
     keep, add, *scales = coefficients
-    if not addon.moment_estimator.from_parts:
+    if not addon.moment_estimator.from_micro_batches:
         for moment, g in ((block.moment_u, g_u), (block.moment_c, g_c)):
             if isinstance(add, Tensor):
                 moment.mul_(keep).add_(g * g * add)

@@ -28,7 +28,7 @@ class Coefficients(NamedTuple):
 class Moments(Part):
     """Base of the moment estimators; a subclass defines its coefficients at each step."""
 
-    from_parts: ClassVar[bool] = False
+    from_micro_batches: ClassVar[bool] = False
     """Whether the buffer is filled from micro-batch gradients instead of the recursion."""
 
     def coefficients(self, step: int, parts: int = 1) -> Coefficients:
@@ -101,7 +101,7 @@ class SampleMoments(Moments):
     True
     """
 
-    from_parts: ClassVar[bool] = True
+    from_micro_batches: ClassVar[bool] = True
 
     parts: Annotated[int, Range(2, ends="[)")] = 4
 

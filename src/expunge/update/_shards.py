@@ -30,18 +30,18 @@ def is_sharded(tensor: Tensor) -> bool:
     return home is not None and isinstance(tensor, home.DTensor)
 
 
-def local_part(tensor: Tensor) -> Tensor:
-    """The part of a tensor that is here, in the same memory: all of it unless it is sharded."""
+def local_shard(tensor: Tensor) -> Tensor:
+    """The shard of a tensor that is here, in the same memory: all of it unless it is sharded."""
     if not is_sharded(tensor):
         return tensor
     given: Any = tensor
     with torch.no_grad():
-        part: Tensor = given.to_local().detach()
-    return part
+        shard: Tensor = given.to_local().detach()
+    return shard
 
 
 def local_gradient(gradient: Tensor, parameter: Tensor) -> Tensor:
-    """The part of a gradient that belongs to the part of its parameter that is here."""
+    """The shard of a gradient that belongs to the shard of its parameter that is here."""
     if not is_sharded(parameter):
         return gradient
     given: Any = gradient
@@ -74,9 +74,9 @@ class ShardLayout:
     groups: tuple[Any, ...] = ()
     """The processes along each dimension; none where every process holds all."""
     stream: str = ""
-    """The name of the random stream: different for each part, the same for copies of a part."""
+    """The name of the random stream: different for each shard, the same for its copies."""
     device: str = "cpu"
-    """The device that processes exchange tensors on; parts may be offloaded elsewhere."""
+    """The device that processes exchange tensors on; shards may be offloaded elsewhere."""
 
     def sum_over_shards(self, values: Tensor) -> None:
         """Sum over the shards, in place."""
@@ -87,7 +87,7 @@ class ShardLayout:
             values.copy_(moved)
 
     def gather_rows(self, row: Tensor) -> Tensor:
-        """The rows of all parts, [parts, length]; one row where nothing is sharded."""
+        """The rows of all shards, [shards, length]; one row where nothing is sharded."""
         rows = row[None].to(self.device)
         for group in self.groups:
             size = torch.distributed.get_world_size(group)
@@ -111,9 +111,9 @@ class ShardedParameters:
             dims: _layout_of(number, dims) for number, dims in enumerate(dict.fromkeys(self._dims))
         }
 
-    def local_parts(self) -> list[Tensor]:
-        """The part of each parameter that this process holds."""
-        return [local_part(p) for p in self._params]
+    def local_shards(self) -> list[Tensor]:
+        """The shard of each parameter that this process holds."""
+        return [local_shard(p) for p in self._params]
 
     def by_layout(self, used: Sequence[int]) -> list[tuple[ShardLayout, list[int]]]:
         """Each layout, with the positions in ``used`` of its parameters."""

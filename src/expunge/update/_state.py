@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge.update._shards import local_part
+from expunge.update._shards import local_shard
 
 
 class State:
@@ -78,8 +78,8 @@ class State:
         if len(state["moments_u"]) != len(state["moments_c"]):
             raise InvalidInput("The state should hold as many moments of U as of C.")
         self.step = int(state["step"])
-        self.moments_u = [local_part(m).clone() for m in state["moments_u"]]
-        self.moments_c = [local_part(m).clone() for m in state["moments_c"]]
+        self.moments_u = [local_shard(m).clone() for m in state["moments_u"]]
+        self.moments_c = [local_shard(m).clone() for m in state["moments_c"]]
         self.aggregate = {name: value.clone() for name, value in state["aggregate"].items()}
         self._generators, self._layout = {}, []
         for key, bits in state["generators"].items():

@@ -201,8 +201,8 @@ def _advance_state(
     if constraint is None or moments is None:
         state.step += constraint is not None
         return 0.0, 0.0, 0.0, 0.0
-    keep, add, scale_u = moments.coefficients(state.step + 1, objective.parts)
-    scale_c = moments.coefficients(state.step + 1, constraint.parts).scale
+    keep, add, scale_u = moments.coefficients(state.step + 1, objective.micro_batches)
+    scale_c = moments.coefficients(state.step + 1, constraint.micro_batches).scale
     state.prepare(params)
     state.step += 1
     if objective.squares is not None and constraint.squares is not None:

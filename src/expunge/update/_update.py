@@ -26,7 +26,7 @@ from expunge.update._gradients import (
 )
 from expunge.update._kernel import Diagnostics, KernelSpec, read_record
 from expunge.update._registry import ADDONS
-from expunge.update._shards import ShardedParameters, local_part, sharded_parameters
+from expunge.update._shards import ShardedParameters, local_shard, sharded_parameters
 from expunge.update._state import State
 from expunge.update._step import Step
 
@@ -146,7 +146,7 @@ class Update:
                 raise InvalidInput("`saliency` goes with a single objective; use `Term`s instead.")
             check_scalar(saliency)
             objective = Term(objective, saliency)
-        squares = self._from_parts and constraint is not None
+        squares = self._from_micro_batches and constraint is not None
         sharded, alone = shards is not None, self.group.size == 1
         # Both gradients, averaged over the processes: that of the objective is on its way while
         # the constraint is computed.
@@ -165,15 +165,15 @@ class Update:
             grad_c = grad_c if alone else start_reduction(self.group, grad_c, moving)()
         grad_u = grad_u if reduced is None else reduced()
         # Checks and losses.
-        if squares and grad_c is not None and min(grad_u.parts, grad_c.parts) < 2:
+        if squares and grad_c is not None and min(grad_u.micro_batches, grad_c.micro_batches) < 2:
             raise InvalidInput(
                 "The moments `sample` need each loss in at least 2 micro-batches: pass a list of "
-                f"losses. (got {grad_u.parts} and {grad_c.parts})"
+                f"losses. (got {grad_u.micro_batches} and {grad_c.micro_batches})"
             )
         self.losses = (grad_u.loss, None if grad_c is None else grad_c.loss)
         self._check_finite(self.losses)
         # The step, into `p.grad`.
-        step = self._take(moving if shards is None else shards.local_parts(), grad_u, grad_c)
+        step = self._take(moving if shards is None else shards.local_shards(), grad_u, grad_c)
         for k, gradient in zip(step.used, step.g_c, strict=True):
             moving[k].grad = gradient if shards is None else shards.as_sharded(k, gradient)
         if self.strict:
@@ -204,11 +204,11 @@ class Update:
         if self.strict:
             raise InvalidInput("`strict=True` weighs the optimizer's step: use `backward`.")
         self._shards = None
-        needed = self._from_parts and constraint is not None
-        if (variances is not None and not self._from_parts) or (variances is None and needed):
+        needed = self._from_micro_batches and constraint is not None
+        if needed if variances is None else not self._from_micro_batches:
             raise InvalidInput("`variances` go with the moments `sample`, and only with them.")
-        parts = 2 if self._from_parts else 1
-        grad_u, grad_c = given_gradients(objective, constraint, saliency, variances, parts=parts)
+        count = 2 if self._from_micro_batches else 1
+        grad_u, grad_c = given_gradients(objective, constraint, saliency, variances, count)
         if grad_c is not None and getattr(self.aggregate, "reads_loss", False):
             loss = check_constraint_loss(self.aggregate, constraint_loss)
             grad_c = grad_c._replace(loss=loss)
@@ -224,10 +224,10 @@ class Update:
             return
         if self._pending is None:
             raise InvalidInput("With `strict=True`, every `step` follows a `backward` of its own.")
-        before = [local_part(p).detach().clone() for p, _ in self._pending]
+        before = [local_shard(p).detach().clone() for p, _ in self._pending]
         optimizer.step()
         for (parameter, weight), old in zip(self._pending, before, strict=True):
-            p = local_part(parameter)
+            p = local_shard(parameter)
             # Where the weight is 0 or 1 the old or the new value itself, without rounding.
             scaled = torch.lerp(old, p, weight)
             p.copy_(torch.where(weight == 0, old, torch.where(weight == 1, p, scaled)))
@@ -273,7 +273,7 @@ class Update:
         moving = trainable(params)
         shards = self._find_shards(moving)
         if self.addon.moment_estimator is not None:
-            self.state.prepare(moving if shards is None else shards.local_parts())
+            self.state.prepare(moving if shards is None else shards.local_shards())
 
     def _check_finite(self, losses: tuple[Tensor, Tensor | None]) -> None:
         if not self.checks_losses:
@@ -296,9 +296,9 @@ class Update:
         return self._shards
 
     @property
-    def _from_parts(self) -> bool:
+    def _from_micro_batches(self) -> bool:
         moments = self.addon.moment_estimator
-        return moments is not None and moments.from_parts
+        return moments is not None and moments.from_micro_batches
 
     @torch.no_grad()
     def _take(

@@ -47,7 +47,9 @@ def test_the_main_settings_are_those_that_most_methods_share() -> None:
     sweep = [run(50, seed=seed, lr=1e-3) for seed in range(5)]
     main = [run(91), run(91, "NGPlus")]
     runs = only([*sweep, *main])
-    assert runs.main == BenchRun(alpha=0.05, beta=0.95, lr=1e-4, batch_size=256, total_epochs=10)
+    assert runs.main_hyperparameters == BenchRun(
+        alpha=0.05, beta=0.95, lr=1e-4, batch_size=256, total_epochs=10
+    )
     assert [own[0] for own in runs.main_variants.values()] == main
     assert runs.at_main(SRL) == {0: main[0]}
     assert [(settings.lr, list(seeds)) for settings, seeds in runs.sweep(SRL).items()] == [
@@ -78,7 +80,7 @@ def test_an_arm_with_an_aggregation_of_its_own_is_shown_and_is_no_arm_of_the_pap
 
 def test_nothing_unlearned_has_no_main_settings() -> None:
     runs = only(references())
-    assert runs.main is None
+    assert runs.main_hyperparameters is None
     assert runs.main_variants == {}
     assert runs.at_main(SRL) == {}
 

@@ -19,7 +19,7 @@ from expunge.data._batches import Batch
 from expunge.data._sources import ArraySource
 from expunge.distributed import SINGLE
 from expunge.engine import Run
-from expunge.engine._losses import parts_of, weigh
+from expunge.engine._losses import micro_batch_count, weigh
 from expunge.methods import METHODS
 from expunge.update import Focus, SampleMoments, Term, Update
 from tests import tiny
@@ -103,8 +103,8 @@ def test_a_checkpoint_belongs_to_its_number_of_parts(tmp_path):
 @pytest.mark.parametrize(("asked", "needed", "taken"), [(1, 4, 4), (8, 4, 8), (2, 3, 3)])
 def test_sample_moments_take_the_larger_number(asked, needed, taken):
     update = Update(Focus(moments=SampleMoments(parts=needed)))
-    assert parts_of(update, asked) == taken
-    assert parts_of(Update("focus"), asked) == asked
+    assert micro_batch_count(update, asked) == taken
+    assert micro_batch_count(Update("focus"), asked) == asked
 
 
 def test_sample_moments_of_unequal_parts_are_unbiased():

@@ -108,10 +108,11 @@ def test_plain_values_that_cannot_be_used_are_refused(
 
 
 def test_a_checkpoint_is_bound_to_choices_and_not_to_how_long_or_where() -> None:
-    choices = Procedure().lasting_choices()
+    choices = Procedure().checkpoint_bound_options()
     how_long = {"epochs", "batch_size", "lr"}
     assert set(choices) == {field.name for field in fields(Procedure)} - how_long
-    assert Procedure(epochs=3).lasting_choices() == choices
-    assert Procedure(augment_splits="none").lasting_choices() != choices
+    assert Procedure(epochs=3).checkpoint_bound_options() == choices
+    assert Procedure(augment_splits="none").checkpoint_bound_options() != choices
     execution = expunge.Execution(precision="bf16", device="cpu", progress=False)
-    assert execution.lasting_choices() == {"precision": "torch.bfloat16", "micro_batches": 1}
+    bound = {"precision": "torch.bfloat16", "micro_batches": 1}
+    assert execution.checkpoint_bound_options() == bound

@@ -31,7 +31,7 @@ def test_micro_batches_average_to_the_full_batch(wrap):
     result = loss_gradient(wrap(micro_losses(model, 4)), params)
     torch.testing.assert_close(result.gradients, whole)
     torch.testing.assert_close(result.loss, loss.detach())
-    assert result.parts == 4
+    assert result.micro_batches == 4
 
 
 @pytest.mark.parametrize("parts", [2, 3, 6])

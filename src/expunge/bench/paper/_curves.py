@@ -195,7 +195,7 @@ def notes_of(curves: Sequence[Curve], runs: TaskResults) -> list[str]:
     over = "1 seed" if seeds == [1] else f"{' to '.join(map(str, seeds))} seeds"
     spread = "" if seeds == [1] else "mean ± standard deviation over "
     words = {"lr": "lr", "alpha": "α", "beta": "β", "batch_size": "batch"}
-    values = {word: getattr(runs.main, name) for name, word in words.items()}
+    values = {word: getattr(runs.main_hyperparameters, name) for name, word in words.items()}
     weights = ", ".join(f"{word} {value:g}" for word, value in values.items() if value)
     moments = sorted({result.moments for curve in curves for result in curve.results} - {""})
     kind = f"; {' and '.join(moments)} moments" if moments else ""

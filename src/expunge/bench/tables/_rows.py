@@ -71,7 +71,8 @@ def summary_of(
 
 def task_notes(runs: TaskResults) -> tuple[str, ...]:
     """The hyperparameters shown, how many runs at others are not, and which runs diverged."""
-    settings = (getattr(runs.main, name, None) for name in ("lr", "alpha", "batch_size"))
+    main = runs.main_hyperparameters
+    settings = (getattr(main, name, None) for name in ("lr", "alpha", "batch_size"))
     lr, alpha, batch = ("none" if value is None else f"{value:g}" for value in settings)
     shown = [run for variant in runs.main_variants.values() for run in variant]
     notes = [f"Learning rate {lr}, α = {alpha}, batches of {batch}"]

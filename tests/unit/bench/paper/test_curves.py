@@ -26,8 +26,8 @@ from tests.unit.bench.plots.made_results import everything, only_task, variant
 
 def test_results_of_a_sweep_are_kept_out_of_the_shown_variants() -> None:
     task = only_task(everything())
-    assert task.main is not None
-    assert task.main.lr == 1e-4
+    assert task.main_hyperparameters is not None
+    assert task.main_hyperparameters.lr == 1e-4
     variants = shown_variants(task)
     assert len(variants) == 12
     assert all(result.lr == 1e-4 for runs in variants.values() for result in runs)

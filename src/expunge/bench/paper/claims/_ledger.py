@@ -35,7 +35,7 @@ def claim_ledger(results: Iterable[BenchResult], names: Sequence[str] | None = N
     claims = [CLAIMS[name] for name in CLAIMS if name in wanted]
     notes = []
     for runs in tasks:
-        main = runs.main
+        main = runs.main_hyperparameters
         assert main is not None  # there are runs
         weights = f"linear, alpha {main.alpha:g}, beta {main.beta:g}" if main.alpha else ""
         notes.append(
