@@ -51,6 +51,9 @@ def find_factory(spec: str, what: str) -> Callable[..., Any]:
     module_name, _, name = spec.partition(":")
     if not _SPEC.fullmatch(spec):
         raise InvalidInput(f"The {what} factory should read package.module:factory. (got {spec!r})")
+    if module_name.endswith(".py"):
+        plain = f"{module_name.removesuffix('.py')}:{name}"
+        raise InvalidInput(f"The {what} factory should leave out `.py`: {plain}. (got {spec!r})")
     _refuse_standard_library(module_name, spec, what)
     importlib.invalidate_caches()
     try:

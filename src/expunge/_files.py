@@ -120,7 +120,8 @@ def read_text(path: str | Path, kind: str) -> str:
             )
         return path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:  # not UTF-8, or a name with a null byte
-        raise DataError(f"{path} cannot be read as a {kind} file: {error}.") from error
+        reason = "there is no such file" if isinstance(error, FileNotFoundError) else error
+        raise DataError(f"{path} cannot be read as a {kind} file: {reason}.") from error
 
 
 def open_regular(path: str | Path) -> BufferedReader:

@@ -63,6 +63,7 @@ def test_a_factory_may_import_its_neighbours_when_it_is_called():
         ("inputs_borrowed:system", r"Python's own module 'posix|nt'"),
         ("inputs_borrowed:Path.home", r"Python's own module 'pathlib"),
         ("inputs_borrowed:run", r"Python's own module 'builtins'"),
+        ("inputs_plain.py:make", r"should leave out `\.py`: inputs_plain:make\. \(got 'inputs_pl"),
         ("inputs_plain", r"should read package\.module:factory\. \(got 'inputs_plain'\)"),
     ],
 )

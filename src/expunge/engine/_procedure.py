@@ -54,7 +54,7 @@ class Procedure:
     """
 
     method: Method | str = option(
-        "random-label", str, "SRL, NGPlus, SCRUB, FT: `expunge list methods`.", flag="-m"
+        "random-label", str, "refresh, SRL, NGPlus, SCRUB, FT: `expunge list methods`.", flag="-m"
     )
     addon: Addon | str = option("focus", str, "none, SalUn, AND, PROB, BER, FOCUS, OPT.", flag="-a")
     aggregate: Aggregate | str | Any = option(

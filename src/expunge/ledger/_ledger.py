@@ -131,7 +131,8 @@ class Ledger:
         """Read the ledger in ``root``, which should have a request."""
         ledger = cls.read(root)
         if not ledger.entries:
-            raise DataError(f"There are no requests in {root}.")
+            missing = "" if is_there(root) else ": there is no such folder. Check the path"
+            raise DataError(f"There are no requests in {root}{missing}.")
         return ledger
 
     def unlocked(self, key: IdKey, records: int, **others: int) -> Ledger:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,8 @@ Places = dict[str, list[int]]
 
 MAX_LISTED = 20
 """Unknown ids that an error message lists."""
+ID_HEADER = re.compile(r"(?i:(\w+[_ -])?(ids?|uid|key|name|number|e-?mail))|\w*[a-z]I[dD]")
+"""Words that name a column of ids, such as ``person_id`` and ``userId``."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,10 @@ def resolve_ids(
                 f"value of {job.id_column!r}. ({unmapped} have none) Complete it; or, if these "
                 "belong to nobody, use --allow-unmapped, and the evidence states their number."
             )
+    first = str(given[0][1])
+    if ids is None and _may_be_header(given, places, job) and ID_HEADER.fullmatch(first):
+        del counts[first]
+        given = [(place, entry) for place, entry in given if str(entry) != first]
     trained = [entry for entry in counts if places.get(entry, {}).get("train")]
     if not trained or (len(trained) < len(counts) and not job.skip_untrained):
         raise _untrained_ids(given, places, job, loaded)
@@ -156,6 +163,14 @@ def _read_ids(job: Job) -> PlacedIds:
     return read_placed_ids(job.ids, (*named, *COLUMNS, "file", "filename"))
 
 
+def _may_be_header(given: PlacedIds, places: Mapping[str, Places], job: Job) -> bool:
+    """Whether the first line of a table of ids is a word that is not the id of any record."""
+    place, entry = given[0][0], str(given[0][1])
+    in_table = job.ids is not None and job.ids.suffix.lower() in (".csv", ".tsv")
+    is_word = re.fullmatch(r"[^\W\d][\w -]*", entry) is not None
+    return in_table and place == "line 1" and is_word and len(given) > 1 and not places.get(entry)
+
+
 def _find_by_name_or_index(ids: Sequence[str], loaded: ModelAndData) -> dict[str, Places]:
     """Where the records of every id are."""
     by_name = places_by_name(loaded)
@@ -195,12 +210,17 @@ def _untrained_ids(
     )
     if unseen := sum(bool(found[entry]) for entry in untrained):
         message += (
-            f" Of these, {unseen} are in val or test only: if the model was not trained on them, "
-            "there is nothing to forget; if it was, the data should say so, a table by a column "
-            "`split`."
+            f" Of these, {unseen} {'is' if unseen == 1 else 'are'} in val or test only: if the "
+            "model was not trained on them, there is nothing to forget; if it was, the data should "
+            "say so, a table by a column `split`."
         )
+    if [*untrained.values()] == ["line 1"] and _may_be_header(given, places, job):
+        message += " Line 1 looks like a header: if it is, name it `id`, or remove it."
     remedy = "Correct the list."
-    if not job.skip_untrained:
+    if loaded.train.names is None and not job.records:
+        message += " For ids of your own, let the data have them as names "
+        message += "(`expunge.Examples(inputs, labels, classes, names)`), or give `records`."
+    if len(untrained) < total and not job.skip_untrained:
         remedy = (
             "Correct the list, or leave such ids out with --skip-untrained: the evidence states "
             "their number."

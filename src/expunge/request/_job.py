@@ -141,7 +141,7 @@ class Job(pydantic.BaseModel):
         "The ground of the request, for the record.", None, "GDPR, Art. 17(1)(b)"
     )
     derived: list[DerivedModel] = _setting("Models that were made from this one.", [])
-    out: Path = _setting("Folder of this model's requests.", ..., "forgotten")
+    out: Path = _setting("Folder of this model's requests.", ..., "requests")
     id_key: Path | None = _setting(
         "File of the key that ids are hashed with, created if it is not there (default: "
         "~/.config/expunge/id.key, or $EXPUNGE_ID_KEY). It stays with you.",

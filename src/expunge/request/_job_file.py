@@ -58,6 +58,7 @@ TABLES = """
 # status = "open"                # or "closed": replaced, made again or withdrawn
 
 # How the model was trained, for weights that do not know it: the fields of expunge.Recipe.
+# refresh and exact follow it, except in what is set above: an `lr` there replaces this one.
 # [recipe]
 # epochs = 100
 # batch_size = 256

@@ -110,6 +110,13 @@ def test_requests_are_ordered_by_their_numbers_and_not_by_their_names(tmp_path: 
         Ledger.read(tmp_path)
 
 
+def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"requets: there is no such folder\. Check the path\.$"):
+        Ledger.read_existing(tmp_path / "requets")
+    with pytest.raises(DataError, match=r"^There are no requests in [^:]*\.$"):
+        Ledger.read_existing(tmp_path)
+
+
 def test_a_folder_whose_name_no_folder_can_have_has_no_requests_and_gets_none(
     tmp_path: Path,
 ) -> None:

@@ -88,6 +88,45 @@ def test_unknown_ids_are_all_counted_and_twenty_are_listed(tmp_path, bare):
     assert "(entry 22)" not in message
     assert "Nothing was changed" in message
     assert "--skip-untrained" in message
+    assert "`expunge.Examples(inputs, labels, classes, names)`), or give `records`." in message
+
+
+def test_skipping_is_not_suggested_where_no_id_has_a_record(tmp_path, named):
+    with pytest.raises(InvalidInput, match=r"2 of 2 .* Nothing was changed\. Correct the list\.$"):
+        resolve_ids(job_of(tmp_path), named, ["nobody", "no one"])
+
+
+@pytest.mark.parametrize("header", ["person_id", "user-id", "customerId", "E-Mail", "User Name"])
+def test_a_header_that_names_ids_is_not_an_id(tmp_path, named, header):
+    path = write(tmp_path, "ids.csv", f"{header}\n7\n1/3.png\n")
+    assert resolve_ids(job_of(tmp_path, ids=path), named).ids == ("7", "1/3.png")
+
+
+@pytest.mark.parametrize("first", ["david", "person"])
+def test_another_word_may_be_a_person_and_is_refused_with_a_hint(tmp_path, named, first):
+    path = write(tmp_path, "ids.csv", f"{first}\n7\n1/3.png\n")
+    with pytest.raises(
+        InvalidInput, match=r"Line 1 looks like a header: .* name it `id`"
+    ) as caught:
+        resolve_ids(job_of(tmp_path, ids=path), named)
+    assert first not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("ids.csv", "999\n7\n"), ("ids.csv", "7\ndavid\n"), ("ids.txt", "person_id\n7\n")],
+)
+def test_what_cannot_be_a_header_is_not_called_one(tmp_path, named, name, text):
+    with pytest.raises(InvalidInput, match="1 of 2 have no training record") as caught:
+        resolve_ids(job_of(tmp_path, ids=write(tmp_path, name, text)), named)
+    assert "header" not in str(caught.value)
+
+
+def test_a_record_with_the_name_of_a_header_is_a_record(tmp_path, named):
+    names = ("person_id", *named.train.names[1:])
+    train = Examples(named.train.inputs, named.train.labels, named.train.classes, names)
+    path = write(tmp_path, "ids.csv", "person_id\n1/3.png\n")
+    assert resolve_ids(job_of(tmp_path, ids=path), replace(named, train=train)).indices == (0, 3)
 
 
 @pytest.mark.parametrize("entry", ["240", "-1", "1.5", "07"])
@@ -166,7 +205,7 @@ def test_forgetting_everything_is_refused(tmp_path, bare):
         ("ids.csv", b"\xff\xfe\x81", "UTF-8"),
         ("ids.json", b"[1,", "not valid JSON"),
         ("ids.txt", b"# nothing\n", "is empty"),
-        ("none.csv", None, "cannot be read"),
+        ("none.csv", None, "cannot be read as .*: there is no such file"),
     ],
 )
 def test_unreadable_files_are_clear_errors(tmp_path, bare, name, content, complaint):
@@ -251,7 +290,7 @@ def test_records_in_val_and_test_are_found_and_not_forgotten(tmp_path, named):
     found = ask(tmp_path, named, text, ["ann"])
     assert found.indices == (5,)
     assert found.left_out == {"val": (1,), "test": (2,)}
-    with pytest.raises(InvalidInput, match=r"Of these, 1 are in val or test only"):
+    with pytest.raises(InvalidInput, match=r"Of these, 1 is in val or test only"):
         ask(tmp_path, named, text, ["ann", "bob"])
 
 

@@ -21,6 +21,7 @@ def test_the_template_is_a_job(tmp_path):
     job = load_job(write(tmp_path, job_template()))
     assert job.weights == tmp_path / "model.safetensors"
     assert job.ids == tmp_path / "request.csv"
+    assert job.out == tmp_path / "requests"
     assert (job.data, job.method, job.addon) == ("digits", "refresh", "none")
 
 
@@ -106,7 +107,9 @@ def test_what_is_no_job_is_refused(tmp_path, text, complaint):
 
 
 def test_a_job_file_that_is_missing_is_a_clear_error(tmp_path):
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(
+        DataError, match=r"none\.toml cannot be read as .*: there is no such file\.$"
+    ):
         load_job(tmp_path / "none.toml")
 
 

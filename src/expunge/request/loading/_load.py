@@ -174,7 +174,7 @@ def _assemble(
     if form is not None:
         build = HookedBuilder(build, InputHook(form, data.train.inputs))
         add_hook(model, build.hook)
-    _check_takes(model, data.train.inputs[:2])
+    _check_takes(model, data)
     # Name every output, also those for which the data have no class.
     outputs = _count_outputs(model, data)
     classes = data.train.classes
@@ -227,13 +227,23 @@ def _check_against_card(job: Job, card: Card) -> None:
             )
 
 
-def _check_takes(model: nn.Module, inputs: Tensor) -> None:
+def _check_takes(model: nn.Module, data: Splits) -> None:
+    inputs = data.train.inputs[:2]
     try:
         _run(model, inputs)
     except Exception as failure:  # the model is the user's: anything can happen
+        remedy = ""
+        if data.encoding is not None and data.train.kind == "vectors":
+            numbers = sum(column["as"] == "number" for column in data.encoding.rule)
+            remedy = (
+                f" expunge makes {numbers} numbers, not standardised, and "
+                f"{data.encoding.size - numbers} one-hot columns of this table, one per category "
+                "for 'other'. If the model was trained on columns prepared in another way, prepare "
+                'them so in a function: `data = "module:function"` (docs/data.md).'
+            )
         raise InvalidInput(
             f"The model cannot take the data, {inputs.dtype} of shape {list(inputs.shape[1:])}: "
-            f"{failure}"
+            f"{failure}{remedy}"
         ) from failure
 
 

@@ -208,11 +208,12 @@ def input_corrections(inputs: Tensor) -> dict[str, Correction]:
     """Corrections of common mistakes in the preparation of inputs, by description."""
     if not inputs.is_floating_point() and inputs.dtype != torch.uint8:
         return {}  # token numbers have no scale
+    part = "column" if inputs.ndim == 2 else "channel"
     corrections: dict[str, Correction] = {
         "inputs divided by 255": lambda x: x.float() / 255,
         "inputs multiplied by 255": lambda x: x.float() * 255,
         "inputs from [0, 1] stretched to [-1, 1]": lambda x: 2 * x.float() - 1,
-        "every channel standardised to mean 0 and deviation 1": _standardise,
+        f"every {part} standardised to mean 0 and deviation 1": _standardise,
         "light and dark exchanged": lambda x: inputs.max() + inputs.min() - x,
     }
     if inputs.dtype == torch.uint8:

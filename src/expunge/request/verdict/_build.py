@@ -40,6 +40,7 @@ from expunge.request.verdict._checks import (
     check_facts,
     check_loss_attack,
     make_checks,
+    without_unattainable,
 )
 from expunge.request.verdict._measurements import (
     RequestData,
@@ -117,6 +118,7 @@ def conclude(
     checks = make_checks(before, after, later, loaded.classes, margins, job.seed, retained)
     for moment, scores in divided.attack_facts(result.model, job.seed).items():
         checks += check_facts(scores, margins, moment)
+    found, checks = checks, [without_unattainable(each, len(loaded.train)) for each in checks]
     earlier = check_earlier_requests(request.ledger, result.model, loaded, after, job.seed)
     metrics = measure_metrics(before, after, later, job.seed)
     judged = tensors.state_digest(result.model.state_dict())
@@ -134,8 +136,15 @@ def conclude(
     )
     if advise:
         cost = divided.preflight.findings.cost
+        texts, too_small = before.forget.of_texts, checks != found
         steps = suggest_next_steps(
-            verdict.status, job, checks, earlier=earlier, cost=cost, texts=before.forget.of_texts
+            verdict.status,
+            job,
+            checks,
+            earlier=earlier,
+            cost=cost,
+            texts=texts,
+            too_small=too_small,
         )
         verdict = verdict.model_copy(update={"next_steps": steps})
 

@@ -321,6 +321,12 @@ def check_decimals(unit: str, records: int) -> int:
     return decimals_of(records) if unit == "0 to 1" else 1
 
 
+def without_unattainable(check: Check, trained: int) -> Check:
+    """The check, not stating more needed records than half of the ``trained`` ones."""
+    attainable = 2 * (check.needed or 0) <= trained
+    return check if attainable else check.model_copy(update={"needed": None})
+
+
 def _check(
     name: str,
     label: str,

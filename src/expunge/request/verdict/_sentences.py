@@ -226,8 +226,9 @@ def suggest_next_steps(
     earlier: Sequence[EarlierRequest] = (),
     cost: Cost,
     texts: bool = False,
+    too_small: bool = False,
 ) -> list[str]:
-    """Concrete suggestions, in sentences; ``cost`` is the preflight's estimate."""
+    """Suggestions, in sentences; ``too_small`` are data without as many records as would decide."""
     if status == "achieved":
         return []
     exact = "Train again without the records, which leaves no doubt: `--exact`"
@@ -241,9 +242,12 @@ def suggest_next_steps(
     if status == "inconclusive":
         needed = max((c.needed for c in checks if c.needed is not None), default=None)
         size = "" if needed is None else f": about {needed:,} records would decide"
+        several = f"Carry out several requests as one{size}."
+        if too_small:
+            several = "This data set is too small to decide at these margins."
         return [
             "Use the unlearned model of the bundle: no check contradicts it.",
-            f"Carry out several requests as one{size}.",
+            several,
             exact,
         ]
     steps = []

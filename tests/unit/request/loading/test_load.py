@@ -226,3 +226,20 @@ def test_a_built_in_model_without_a_card_takes_its_sizes_from_the_data(tmp_path)
     job = job_of(tmp_path, model="small-cnn", model_options={"width": 0.125}, data="digits")
     loaded = load_model_and_data(job)
     assert len(loaded.train) == len(splits.train) + len(splits.val)
+
+
+def test_a_model_of_other_columns_is_told_how_a_table_is_encoded(tmp_path, monkeypatch):
+    rows = "".join(
+        f"{k}.5,{k % 7},{'red' if k % 2 else 'blue'},{k % 2},{'train' if k < 40 else split}\n"
+        for k, split in zip(range(60), ["val", "test"] * 30, strict=True)
+    )
+    (tmp_path / "t.csv").write_text(f"size,age,colour,y,split\n{rows}")
+    torch.save(torch.nn.Linear(3, 2).state_dict(), tmp_path / "w.pt")
+    (tmp_path / "tables_own.py").write_text("import torch\ndef net(): return torch.nn.Linear(3, 2)")
+    monkeypatch.chdir(tmp_path)
+    job = job_of(tmp_path, model="tables_own:net", data="csv:t.csv,label=y")
+    with pytest.raises(InvalidInput, match=r"float32 of shape \[5\]") as caught:
+        load_model_and_data(job)
+    told = str(caught.value)
+    assert "2 numbers, not standardised, and 3 one-hot columns" in told
+    assert '`data = "module:function"`' in told

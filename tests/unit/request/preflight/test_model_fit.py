@@ -125,6 +125,12 @@ def test_a_missing_standardisation_is_told():
     assert "standardised" in reason
 
 
+def test_a_vector_has_columns_and_an_image_channels():
+    words = "every {} standardised to mean 0 and deviation 1"
+    assert words.format("column") in input_corrections(torch.zeros(2, 3))
+    assert words.format("channel") in input_corrections(torch.zeros(2, 3, 4, 4))
+
+
 def test_reversed_channels_are_told():
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(200) % 2

@@ -18,6 +18,7 @@ from expunge.evidence._sections import (
     Stop,
 )
 from expunge.request._job import TEXT_METHOD, make_job
+from expunge.request.verdict._checks import without_unattainable
 from expunge.request.verdict._sentences import (
     _sentence,
     attack_bound,
@@ -199,6 +200,17 @@ def test_an_inconclusive_request_says_how_many_records_would_decide() -> None:
     text = steps("inconclusive", checks=opened)
     assert "about 1,200 records would decide" in text
     assert "unlearned model of the bundle" in text
+
+
+def test_no_number_is_named_where_the_data_cannot_have_as_many() -> None:
+    opened = make_check(result="open", needed=1001)
+    assert without_unattainable(opened, 2002) is opened
+    limited = without_unattainable(opened, 2001)
+    assert limited.needed is None
+    assert "would decide" not in _sentence(limited)
+    text = steps("inconclusive", checks=[limited], too_small=True)
+    assert "This data set is too small to decide at these margins." in text
+    assert "Carry out several" not in text
 
 
 def test_records_of_earlier_requests_that_come_back_are_requested_together() -> None:
