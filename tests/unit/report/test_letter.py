@@ -164,7 +164,7 @@ def test_why_it_was_not_trained_again_is_said_with_what_it_costs() -> None:
     assert "disproportionate" not in letter(2.0)
     wall = wall.model_copy(update={"total": 40.0})
     seconds = seconds.model_copy(update={"wall": wall})
-    assert "would take less than a minute, as what we did. [Say why" in letter(5.0)
+    assert "that and what we did take less than a minute each. [Say why" in letter(5.0)
     assert "times" not in letter(59.0)
     assert "We do not know how long" in letter(None)
     without = markdown(evidence.model_copy(update={"seconds": None}))
