@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from expunge._kinds import SEEDS
 from expunge._options import Option
 from expunge._registry import Registry
 from expunge.data import DATASETS, SCENARIOS, find_data
@@ -68,9 +69,20 @@ KnownScenario = Annotated[
         autocompletion=complete_scenario,
     ),
 ]
-ScenarioSeed = Annotated[
-    int, typer.Option(min=0, help="Seed of the examples that a scenario draws.")
-]
+
+
+def seed_option(text: str) -> Any:
+    """An option for a seed; its range is checked here, as in help it would fill the column."""
+
+    def check(value: int | None) -> int | None:
+        if value is not None and value not in SEEDS:
+            raise typer.BadParameter("It should be a whole number in 0..2**63-1.")
+        return value
+
+    return typer.Option(help=text, callback=check)
+
+
+ScenarioSeed = Annotated[int, seed_option("Seed of the examples that a scenario draws.")]
 MovedData = Annotated[
     str | None,
     typer.Option(

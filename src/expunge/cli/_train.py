@@ -41,7 +41,7 @@ def train_command(
     ] = None,
     width: Annotated[float, typer.Option(help="Factor on the channels of every layer.")] = 1.0,
     seed: Annotated[
-        int, typer.Option(min=0, help="Seed of initial weights, order and augmentation.")
+        int, options.seed_option("Seed of initial weights, order and augmentation.")
     ] = 0,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Train on at most this many examples.")
@@ -91,7 +91,7 @@ def retrain_command(
     scenario_seed: options.ScenarioSeed = 0,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Seed of the new weights (default: the initial model's + 1000)."),
+        options.seed_option("Seed of the new weights (default: the initial model's + 1000)."),
     ] = None,
     device: options.Device = "auto",
     force: options.Force = False,

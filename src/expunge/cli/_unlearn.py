@@ -34,9 +34,7 @@ def unlearn_command(
     out: options.Out,
     procedure: dict[str, Any],
     machine: dict[str, Any],
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of order, augmentation and random labels.")
-    ] = 0,
+    seed: Annotated[int, options.seed_option("Seed of order, augmentation and random labels.")] = 0,
     scenario_seed: options.ScenarioSeed = 0,
     ideal: Annotated[
         Path | None,

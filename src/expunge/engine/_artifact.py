@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,9 +100,15 @@ class Artifact:
 
 
 def save_artifact(path: str | Path, model: nn.Module, card: Card) -> None:
-    """Write weights (mode 600) and card, each atomically and without times, in one or two files."""
+    """Write weights (mode 600) and card, each atomically, in one or two files.
+
+    Times are left out, and what JSON has no number for.
+    """
     path = Path(path)
-    epochs = [{k: v for k, v in row.items() if "seconds" not in k} for row in card.epochs]
+    epochs = [
+        {k: v for k, v in row.items() if "seconds" not in k and math.isfinite(v)}
+        for row in card.epochs
+    ]
     stamped = card.model_copy(update={"versions": versions(), "epochs": epochs})
     notes = stamped.model_dump(mode="json")
     if path.suffix.lower() not in TORCH_SUFFIXES:
