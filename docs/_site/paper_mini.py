@@ -140,6 +140,35 @@ def block_tables(results: Sequence[BenchResult]) -> str:
     return "\n\n".join(parts)
 
 
+def summary(results: Sequence[BenchResult]) -> str:
+    """Means over all runs of an add-on, and of each method that replaces weights."""
+    groups: dict[str, list[BenchResult]] = {}
+    for result in results:
+        base = result.method.partition("(")[0]
+        if result.model == "ideal-2":
+            groups.setdefault(FLOOR, []).append(result)
+        elif base in METHODS and not result.diverged:
+            words = ADDONS[result.addon][0]
+            name = "SRL, NGPlus, SCRUB alone" if result.addon == "none" else f"with {words}"
+            groups.setdefault(name, []).append(result)
+        elif base in REPLACING:
+            groups.setdefault(REPLACING[base][0], []).append(result)
+    rows = []
+    for name in sorted(groups, key=lambda name: (name == FLOOR, name in dict(REPLACING.values()))):
+        own = groups[name]
+        cells = [f"{_mean_size(own, 'rua'):.1f}", f"{_mean_size(own, 'relearned_rua'):.1f}"]
+        aucs = [[r.value(m) for r in own] for m in ("loss_auc", "relearned_auc")]
+        cells += [f"{statistics.mean(v for v in each if v is not None):.3f}" for each in aucs]
+        rows.append([name, *cells, str(len(own))])
+    heads = ["", "mean |rUA|", "later", "mean AUC of the loss attack", "later", "runs"]
+    return table(heads, rows)
+
+
+def _mean_size(results: Sequence[BenchResult], metric: str) -> float:
+    values = [result.value(metric) for result in results]
+    return statistics.mean(abs(value) for value in values if value is not None)
+
+
 def order_table(results: Sequence[BenchResult]) -> str:
     """Whether the order of the add-ons is the same on other data and architectures."""
     findings = claim_ledger(results, ["order"]).findings
@@ -192,7 +221,12 @@ def draw(results: Sequence[BenchResult]) -> None:
 
 def filled(text: str, results: Sequence[BenchResult]) -> str:
     """The page with the content of every region made from the results."""
-    makers = {"coverage": coverage, "order": order_table, "tables": block_tables}
+    makers = {
+        "coverage": coverage,
+        "summary": summary,
+        "order": order_table,
+        "tables": block_tables,
+    }
     return REGION.sub(lambda m: f"{m[1]}{makers[m[2]](results)}\n{m[3]}", text)
 
 
