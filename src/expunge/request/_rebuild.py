@@ -212,7 +212,9 @@ def _other_files(entry: LedgerEntry, request: Request) -> list[str]:
     counts, asked = stated.people, len(stated.asked)
     possible = not counts or max(counts.values()) <= asked <= sum(counts.values())
     if sorted(counts) != (stated.ids if request.job.id_column else []) or not possible:
-        problems.append(f"{FORGOTTEN}: people are not the ids, or their records not those asked")
+        problems.append(
+            f"{FORGOTTEN}: people are not the ids, or their records are not those asked"
+        )
     if not entry.evidence.in_memory:
         problems += [f"{JOB}: {each}" for each in _job_file_problems(folder / JOB, request.config)]
     return problems
