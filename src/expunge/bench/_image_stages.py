@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,18 +26,22 @@ UNTRAINED_SEED = 2000
 HISTOGRAM_BINS = 50
 
 
+def _load(spec: str, root: str | None, val_fraction: float, limit: int | None) -> Splits:
+    return load(spec, root, val_fraction=val_fraction, limit=limit)
+
+
+_load_once = functools.lru_cache(maxsize=1)(_load)
+"""A worker reads images once for all the stages that it runs on them."""
+
+
 class Images:
     """What image classifiers are trained on, and how they are scored."""
 
     def load(self, data: Mapping[str, Any], options: Mapping[str, Any]) -> Splits:
         """The splits that the configuration ``data`` describes."""
-        splits = load(
-            options["data"],
-            options.get("root"),
-            val_fraction=data["val_fraction"],
-            limit=data["limit"],
-        )
         fingerprint = data.get("fingerprint")
+        read = _load if fingerprint else _load_once  # without one, the name fixes the data
+        splits = read(options["data"], options.get("root"), data["val_fraction"], data["limit"])
         if fingerprint is not None and splits.train.fingerprint() != fingerprint:
             raise DataError(f"The data {options['data']} have changed since the run was planned.")
         return splits
