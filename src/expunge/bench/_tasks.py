@@ -13,6 +13,7 @@ from expunge.bench._results import HYPERPARAMETERS, TASK, VARIANT, BenchResult, 
 
 K = TypeVar("K", bound=Hashable)
 
+SECOND_IDEAL = "another ideal"
 PAPER_EPOCH = 10
 """The epoch of the paper's tables."""
 
@@ -35,6 +36,8 @@ class TaskResults:
     unlearned: tuple[BenchResult, ...]
     initial: tuple[BenchResult, ...] = ()
     ideal: tuple[BenchResult, ...] = ()
+    second_ideal: tuple[BenchResult, ...] = ()
+    """Ideal models trained with another seed: their distance from the first is a noise floor."""
 
     @property
     def file_name(self) -> str:
@@ -76,8 +79,8 @@ class TaskResults:
 
     @property
     def references(self) -> dict[str, tuple[BenchResult, ...]]:
-        """Initial and ideal models, as far as there are any, by name."""
-        models = {"initial": self.initial, "ideal": self.ideal}
+        """Initial and ideal models, as far as there are any, by what tables call them."""
+        models = {"initial": self.initial, "ideal": self.ideal, SECOND_IDEAL: self.second_ideal}
         return {name: results for name, results in models.items() if results}
 
     @cached_property
@@ -118,10 +121,12 @@ def group_results(results: Iterable[BenchResult]) -> list[TaskResults]:
     groups = []
     for task, runs in parts.items():
         of_task = by_task[replace(task, block="")]
-        initial, ideal = ([r for r in of_task if r.model == name] for name in ("initial", "ideal"))
-        for alike in (runs, initial, ideal):
+        models = [
+            tuple(r for r in of_task if r.model == name) for name in ("initial", "ideal", "ideal-2")
+        ]
+        for alike in (runs, *models):
             _refuse_repeated(alike, names[task])
-        groups.append(TaskResults(task, names[task], tuple(runs), tuple(initial), tuple(ideal)))
+        groups.append(TaskResults(task, names[task], tuple(runs), *models))
     return groups
 
 

@@ -140,7 +140,7 @@ def panels_figure(curves: Sequence[Curve], runs: TaskResults) -> Figure:
         draw_panel(ax, metric, curves, runs)
     for ax in axes[len(shown) :]:
         ax.axis("off")
-    handles, labels = _legend(curves)
+    handles, labels = _legend(curves, floor=bool(runs.second_ideal))
     axes[len(shown)].legend(
         handles, labels, loc="center left", bbox_to_anchor=(-0.12, 0.5), frameon=False,
         handlelength=3.2, labelspacing=0.45, borderaxespad=0.0,
@@ -150,7 +150,7 @@ def panels_figure(curves: Sequence[Curve], runs: TaskResults) -> Figure:
 
 
 def draw_panel(ax: Any, metric: str, curves: Sequence[Curve], runs: TaskResults) -> None:
-    """One metric: means with bands, and the ideal model's level."""
+    """One metric: means with bands, the ideal model's level, and how far two of them differ."""
     about = METRICS[metric]
     measured = [
         (curve, series)
@@ -166,6 +166,8 @@ def draw_panel(ax: Any, metric: str, curves: Sequence[Curve], runs: TaskResults)
         level = None
     elif level is not None:
         ax.axhline(level, color=QUIET, linewidth=1.0, linestyle=":", zorder=1)
+        if floor := floor_of(runs, metric):
+            ax.axhspan(level - floor, level + floor, color=QUIET, alpha=0.15, lw=0, zorder=0)
 
     # The curves, from the initial model on.
     for curve, series in measured:
@@ -207,13 +209,18 @@ def notes_of(curves: Sequence[Curve], runs: TaskResults) -> list[str]:
     return [f"{runs.task.title}; {weights}; {spread}{over}{kind}", "; ".join(diverged)]
 
 
-def _legend(curves: Sequence[Curve]) -> tuple[list[Any], list[str]]:
+def _legend(curves: Sequence[Curve], *, floor: bool) -> tuple[list[Any], list[str]]:
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
-    handles = [Line2D([], [], **curve.style.arguments()) for curve in curves]
+    handles: list[Any] = [Line2D([], [], **curve.style.arguments()) for curve in curves]
     handles.append(Line2D([], [], color=QUIET, linewidth=1.0, linestyle=":"))
     handles.append(Line2D([], [], color="black", marker="*", markersize=8, linestyle=""))
-    return handles, [*(curve.label for curve in curves), "ideal model", "initial model"]
+    labels = [*(curve.label for curve in curves), "ideal model", "initial model"]
+    if floor:
+        handles.append(Patch(color=QUIET, alpha=0.15, lw=0))
+        labels.append("distance of another ideal")
+    return handles, labels
 
 
 @dataclass(frozen=True)
@@ -251,6 +258,16 @@ def level_of(references: Sequence[BenchResult], metric: str) -> float | None:
     """The mean of a metric over reference models; None where none has it."""
     values = [v for result in references if (v := result.value(metric)) is not None]
     return float(np.mean(values)) if values else None
+
+
+def floor_of(runs: TaskResults, metric: str) -> float:
+    """The mean distance over seeds between two ideal models; 0 where only one was trained."""
+    first, second = (
+        {result.seed: value for result in models if (value := result.value(metric)) is not None}
+        for models in (runs.ideal, runs.second_ideal)
+    )
+    distances = [abs(second[seed] - first[seed]) for seed in second if seed in first]
+    return float(np.mean(distances)) if distances else 0.0
 
 
 def limits_of(curves: Sequence[Series], level: float | None = None) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from expunge.bench._results import BenchResult
-from expunge.bench._tasks import TaskResults, group_results, select_variants
+from expunge.bench._tasks import SECOND_IDEAL, TaskResults, group_results, select_variants
 from expunge.bench.paper.claims._metric_shift import ATTACKS
 from expunge.bench.tables._rows import (
     ADDON_ORDER,
@@ -110,12 +110,15 @@ def table1(results: Iterable[BenchResult]) -> list[Summary]:
 
 
 def masks(runs: TaskResults, methods: Sequence[str]) -> Summary:
-    """Each method alone and with its add-ons; they compete within the method."""
+    """Each method alone and with its add-ons, which compete within it; then another ideal model."""
     groups = []
     for method in methods:
         variants = select_variants(runs.main_variants, method, ("none", *ADDON_ORDER))
         rows = (row_of(runs, runs.main_variants[v], PAPER_METRICS, v.label) for v in variants)
         groups.append(RowGroup(METHODS.label(method), tuple(rows)))
+    if runs.second_ideal:
+        row = row_of(runs, runs.second_ideal, PAPER_METRICS, SECOND_IDEAL)
+        groups.append(RowGroup("references", (row,), ranked=False))
     return summary_of(runs, groups, PAPER_METRICS)
 
 

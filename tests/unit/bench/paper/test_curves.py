@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from expunge.bench._tasks import group_results
+from expunge.bench._tasks import TaskResults, group_results
 from expunge.bench.paper._curves import (
     Curve,
     Series,
     addon_curves,
     baseline_curves,
+    floor_of,
     level_of,
     limits_of,
     method_curves,
@@ -20,7 +21,7 @@ from expunge.bench.paper._curves import (
     shown_variants,
 )
 from expunge.bench.plots._style import line_style
-from tests.unit.bench.making import run
+from tests.unit.bench.making import reference, run
 from tests.unit.bench.plots.made_results import everything, only_task, variant
 
 
@@ -96,6 +97,24 @@ def test_curves_are_means_and_deviations_over_seeds() -> None:
     assert found.epochs.tolist() == [0, 1, 10]
     np.testing.assert_allclose(found.mean, table.mean(axis=1))
     np.testing.assert_allclose(found.std, table.std(axis=1, ddof=1))
+
+
+def test_the_band_is_as_wide_as_two_ideal_models_differ() -> None:
+    ideals = [reference("ideal", 90.0, seed=seed) for seed in (0, 1)]
+    again = [reference("ideal-2", ua, seed=seed) for seed, ua in enumerate((88.0, 93.0, 50.0))]
+    task = only_task([run(91.0, seed=seed) for seed in (0, 1)] + ideals + again)
+    assert floor_of(task, "ua") == (2.0 + 3.0) / 2  # the third seed has no first ideal model
+    assert floor_of(only_task([run(91.0), *ideals]), "ua") == 0.0
+    bands = [
+        [len(ax.patches) for ax in panels_figure([curve_of(own)], own).axes]
+        for own in (task, replace(task, second_ideal=()))
+    ]
+    assert sum(bands[0]) > 0
+    assert sum(bands[1]) == 0
+
+
+def curve_of(task: TaskResults) -> Curve:
+    return Curve("SRL", line_style("random-label", "none"), list(task.unlearned))
 
 
 def test_an_epoch_that_a_seed_did_not_reach_is_not_averaged() -> None:

@@ -22,6 +22,7 @@ from tests.unit.bench.making import (
     PAPER_ADDONS,
     over_seeds,
     paper_results,
+    reference,
     references,
     run,
 )
@@ -48,6 +49,16 @@ def test_table_1_has_the_two_parts_of_the_paper() -> None:
     assert labels(lower) == ["NGPlus", *(f"NGPlus-{name}" for name in PAPER_ADDONS[1:])]
     assert upper.title == "CIFAR-10, VGG16, 10 % random forgetting, epoch 10"
     assert upper.metrics == PAPER_METRICS
+
+
+def test_a_second_ideal_model_is_the_floor_of_every_table() -> None:
+    again = [reference("ideal-2", 92.0 + seed, seed=seed) for seed in range(3)]
+    results = [*paper_results(), *again]
+    assert labels(TABLES["table1"](results)[0])[-1] == "another ideal"
+    (table,) = TABLES["table2"](results)
+    assert labels(table)[:3] == ["initial", "ideal", "another ideal"]
+    assert row(table, "another ideal").values["rua"] == (2.0, 3.0, 4.0)
+    assert not table.groups[0].ranked
 
 
 def test_table_2_has_the_rows_of_the_paper_and_the_rest() -> None:
