@@ -29,7 +29,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -249,26 +249,32 @@ def run_all(planned: Sequence[BenchRun], store: Store) -> None:
     """All variants of a seed, then those of the next; what is in the results is left alone."""
     results = load_results(RESULTS) if RESULTS.exists() else []
     for seeded in planned:
+        done = {result.key for result in results}
+        wanted = [(key, *rest) for key, *rest in _variants_of(seeded) if key not in done]
+        if not wanted:
+            continue
         dispatch.run([seeded.reference], store, workers=1)
         division, (model, ideal) = models_of(seeded, store)
         scorer = Scorer(division, predict(ideal, division.forget))
         start = {"epoch": 0} | scorer.score_by_name(model, per_class=True)
-        for method, lr in RATES.items():
-            for name in (*LIBRARY_ALONE.get(method, tuple(VARIANTS)), *ADDED):
-                variant = (VARIANTS | ADDED)[name]
-                alpha = variant.alpha(method)
-                run = replace(seeded, method=method, addon=name, lr=lr, baseline=False, stage=None)
-                run = replace(run, alpha=alpha, beta=None if alpha is None else 1.0 - alpha)
-                key = f"{name}, {method}, seed {run.seed}"
-                if key in {result.key for result in results}:
-                    continue
-                scores = EpochScores(scorer, EVALUATED, per_class=True, full="last")
-                rows = unlearned(
-                    model, division, run, variant.aggregate(method), variant.addon, [scores]
-                )
-                results.append(BenchResult(**run.settings, key=key, epochs=[start, *rows]))
-                save_results(RESULTS, results)
-                print(key, {k: round(rows[-1][k], 2) for k in ("rua", "ta")}, flush=True)
+        for key, run, variant in wanted:
+            scores = EpochScores(scorer, EVALUATED, per_class=True, full="last")
+            aggregate = variant.aggregate(run.method)
+            rows = unlearned(model, division, run, aggregate, variant.addon, [scores])
+            results.append(BenchResult(**run.settings, key=key, epochs=[start, *rows]))
+            save_results(RESULTS, results)
+            print(key, {k: round(rows[-1][k], 2) for k in ("rua", "ta")}, flush=True)
+
+
+def _variants_of(seeded: BenchRun) -> Iterator[tuple[str, BenchRun, Variant]]:
+    """Every variant of a seed with its key and its run."""
+    for method, lr in RATES.items():
+        for name in (*LIBRARY_ALONE.get(method, tuple(VARIANTS)), *ADDED):
+            variant = (VARIANTS | ADDED)[name]
+            alpha = variant.alpha(method)
+            run = replace(seeded, method=method, addon=name, lr=lr, baseline=False, stage=None)
+            run = replace(run, alpha=alpha, beta=None if alpha is None else 1.0 - alpha)
+            yield f"{name}, {method}, seed {run.seed}", run, variant
 
 
 def run_claims(planned: Sequence[BenchRun], store: Store) -> None:

@@ -101,6 +101,7 @@ class Block(_TomlTable):
     """Options of the model, such as ``dropout`` of vgg16."""
     limit: Count | None = None
     test_limit: Count | None = None
+    seeds: Annotated[tuple[Seed, ...], pydantic.Field(min_length=1)] = (0, 1, 2)
     scenarios: Annotated[tuple[str, ...], pydantic.Field(min_length=1)]
     methods: tuple[str, ...] = ()
     addons: tuple[str, ...] = ("none",)
@@ -128,11 +129,10 @@ class Block(_TomlTable):
 
 
 class Protocol(_TomlTable):
-    """Blocks of experiments, each repeated with every seed."""
+    """Blocks of experiments, each repeated with every seed of its own."""
 
     name: str = ""
     title: str = ""
-    seeds: Annotated[tuple[Seed, ...], pydantic.Field(min_length=1)] = (0, 1, 2)
     evaluate_at: Annotated[tuple[Count, ...], pydantic.Field(min_length=1)] = (1, 2, 5, 10)
     attacks: bool | Literal["released"] = True
     """Whether the five attacks are run; ``released`` with the features of the released code."""
@@ -144,8 +144,15 @@ class Protocol(_TomlTable):
     @property
     def size(self) -> int:
         """The number of its unlearning runs."""
-        per_seed = (len(block.scenarios) * len(list(variants_of(block))) for block in self.block)
-        return len(self.seeds) * sum(per_seed)
+        return sum(
+            len(block.seeds) * len(block.scenarios) * len(list(variants_of(block)))
+            for block in self.block
+        )
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Every seed that a block has."""
+        return tuple(sorted({seed for block in self.block for seed in block.seeds}))
 
     def only(self, names: tuple[str, ...]) -> Protocol:
         """The same protocol with some of its blocks."""
@@ -160,10 +167,12 @@ class Protocol(_TomlTable):
         return self.model_copy(update={"block": chosen}) if names else self
 
     def with_seeds(self, count: int) -> Protocol:
-        """The same protocol with the seeds 0 to ``count`` - 1."""
+        """The same protocol with the seeds 0 to ``count`` - 1 in every block."""
         if count < 1:
             raise InvalidInput(f"`seeds` should be at least 1. (got {count})")
-        return self.model_copy(update={"seeds": tuple(range(count))})
+        seeds = {"seeds": tuple(range(count))}
+        blocks = tuple(block.model_copy(update=seeds) for block in self.block)
+        return self.model_copy(update={"block": blocks})
 
 
 def variants_of(block: Block) -> Iterator[tuple[BenchRun, Procedure]]:

@@ -54,11 +54,14 @@ def load_protocol(source: str | Path) -> Protocol:
 def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
     """What is said for every block, below what each says; two tables are merged key by key."""
     tables = {name: given.pop(name, {}) for name in ("training", "unlearning")}
-    shared = {name: given.pop(name) for name in ("full_scores", "metrics") if name in given}
+    names = ("seeds", "full_scores", "metrics")
+    shared = {name: given.pop(name) for name in names if name in given}
     every, blocks = given.pop(EVERY_BLOCK, {}), given.get("block", [])
 
     def merged(block: dict[str, Any]) -> dict[str, Any]:
         block = shared | every | block
+        if isinstance(count := block.get("seeds"), int) and count <= MAX_SEEDS:
+            block["seeds"] = tuple(range(count))
         return block | {name: table | block.get(name, {}) for name, table in tables.items()}
 
     try:
@@ -68,8 +71,6 @@ def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
             "A protocol has tables [training], [unlearning], [every_block] and [[block]]; one of "
             "them is something else."
         ) from error
-    if isinstance(given.get("seeds"), int) and given["seeds"] <= MAX_SEEDS:
-        given["seeds"] = tuple(range(given["seeds"]))
     return given
 
 
@@ -85,14 +86,14 @@ def _explained(error: pydantic.ValidationError) -> InvalidInput:
 
 def _checked(protocol: Protocol) -> Protocol:
     """The protocol with every block named; what cannot be combined is refused."""
-    if len(set(protocol.seeds)) < len(protocol.seeds):
-        raise InvalidInput("seeds: a seed is listed twice.")
     blocks: list[Block] = []
     for index, block in enumerate(protocol.block):
         name = block.name or f"{block.dataset}-{block.model}-{index}"
         with _at(f"block.{index}"):
             if name in [other.name for other in blocks]:
                 raise InvalidInput(f"name: there is another block {name!r}.")
+            if len(set(block.seeds)) < len(block.seeds):
+                raise InvalidInput("seeds: a seed is listed twice.")
             _check_parts(block)
             _check_measured(protocol, block)
         blocks.append(block.model_copy(update={"name": name}))

@@ -50,7 +50,7 @@ def plan(
     for block in protocol.block:
         options = {"root": root, "device": device, "keep": keep, "data": block.data}
         stages, tried = _BlockStages(protocol, block, options), list(variants_of(block))
-        for seed, scenario in itertools.product(protocol.seeds, block.scenarios):
+        for seed, scenario in itertools.product(block.seeds, block.scenarios):
             initial = once(stages.initial(seed))
             offsets = IDEAL_SEED_OFFSETS[: protocol.ideals]
             ideals = [once(stages.ideal(scenario, seed, offset)) for offset in offsets]

@@ -14,7 +14,7 @@ from expunge.bench._stages import plan
 from expunge.engine import Procedure
 from expunge.methods import METHODS, Scrub
 from expunge.update import Focus, Prob, PublishedMoments, Rectified, WeightedSum
-from tests.unit.bench.tiny_protocol import write_tiny
+from tests.unit.bench.tiny_protocol import TINY, write_tiny
 
 
 def planned(protocol: Protocol) -> list[tuple[BenchRun, Procedure]]:
@@ -206,6 +206,19 @@ def test_only_names_blocks(tmp_path: Path) -> None:
     assert protocol.only(()) == protocol
     with pytest.raises(InvalidInput, match=r"no block 'imagenet'. .it has: cifar10, svhn"):
         protocol.only(("imagenet",))
+
+
+def test_a_block_may_have_seeds_of_its_own(tmp_path: Path) -> None:
+    again = TINY.partition("[[block]]")[2].replace('"tiny"', '"more"\nseeds = 3')
+    path = tmp_path / "two.toml"
+    path.write_text(f"{TINY}[[block]]{again}")
+    protocol = load_protocol(path)
+    assert [block.seeds for block in protocol.block] == [(0,), (0, 1, 2)]
+    assert protocol.seeds == (0, 1, 2)
+    runs = plan(protocol)
+    assert protocol.size == len(runs)
+    assert {run.seed for run in runs if run.block != "more"} == {0}
+    assert {block.seeds for block in protocol.with_seeds(2).block} == {(0, 1)}
 
 
 def test_seeds_can_be_counted_off() -> None:
