@@ -88,14 +88,14 @@ def _plain(result: BenchResult) -> dict[str, Any]:
         "settings": result.settings,
         "task": result.title.replace(", ", " · "),
         "diverged": result.diverged,
-        "epochs": [_row(row) for row in result.epochs],
+        "epochs": [_row(row, result.clock) for row in result.epochs],
     }
 
 
-def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+def _row(row: Mapping[str, Any], clock: str) -> dict[str, Any]:
     values = {k: v for k, v in row.items() if k in METRICS or k in DIAGNOSTICS}
-    if row.get("seconds") is not None:
-        values["rte"] = row["seconds"]
+    if row.get(clock) is not None:
+        values["rte"] = row[clock]
     if row.get("rua") is not None:
         values["abs_rua"] = abs(row["rua"])
     return {"epoch": row["epoch"], "scored": is_scored(row), **values}

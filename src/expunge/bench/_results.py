@@ -192,12 +192,17 @@ class BenchResult(BenchRun):
         rows = self.evaluated
         return rows[-1] if rows else {}
 
+    @property
+    def clock(self) -> str:
+        """What RTE counts: seconds, or on a CPU processor time, which other work disturbs less."""
+        return "seconds" if self.environment.get("gpus") else "processor_seconds"
+
     def value(self, metric: str, epoch: int | None = None) -> float | None:
         """A metric at an epoch (default: the last evaluated one); ``abs_rua`` is |rUA|."""
         row = self.final
         if epoch is not None:
             row = next((row for row in self.epochs if row["epoch"] == epoch), {})
-        value = row.get({"rte": "seconds", "abs_rua": "rua"}.get(metric, metric))
+        value = row.get({"rte": self.clock, "abs_rua": "rua"}.get(metric, metric))
         if value is None:
             return None
         return abs(float(value)) if metric == "abs_rua" else float(value)

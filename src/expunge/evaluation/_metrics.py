@@ -104,7 +104,8 @@ _accuracies = {
         "time of the unlearning steps alone",
         "lower",
         unit="s",
-        formula="Σ seconds of the steps, without evaluation and loading",
+        formula="Σ seconds of the steps, without evaluation and loading; in benchmarks on a CPU, "
+        "processor time",
         citation=JIA,
         use="to compare methods on one machine, in one run",
     ),

@@ -35,7 +35,7 @@ def _result(
     for epoch in epochs:
         ua = round(dice.uniform(70, 100), 4)
         row = {"epoch": epoch, "ua": ua, "rua": ua - 87.0, "ta": round(dice.uniform(80, 90), 4)}
-        rows.append(row | {"ua_class_0": 50.0, "seconds": 0.1 * epoch, "fid": 80.0})
+        rows.append(row | {"ua_class_0": 50.0, "processor_seconds": 0.1 * epoch, "fid": 80.0})
     task = {"dataset": "digits", "arch": "small-cnn", "width": 0.5, "scenario": "random:0.5"} | task
     return BenchResult(
         method,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
+from expunge._specs import split_part
 from expunge.bench._results import BenchResult
 from expunge.bench._tasks import TaskResults, group_results
 from expunge.bench.plots import FIGURES, SHOWN_IN_PAPER
@@ -79,6 +80,7 @@ METHOD_STYLES = {
     "gradient-ascent": LineStyle(ORANGE, ">", (0, (1, 0.8))),
     "l1-sparse": LineStyle(SKY, "h", (0, (7, 2))),
     "match-unseen": LineStyle(VERMILLION, "o", (0, (4, 1))),
+    "refresh": LineStyle("#7B3FA0", "*", (0, (4, 1, 1, 1))),
 }
 ADDON_STYLES = {
     "saliency": LineStyle(BLACK, "X", (0, (4, 1, 1, 1)), filled=True),
@@ -92,7 +94,7 @@ UNKNOWN_STYLE = LineStyle(BLACK, ".", "-")
 
 def line_style(method: str, addon: str, *, by_method: bool = False) -> LineStyle:
     """The add-on's style; ``by_method``, the method's colour and marker with the add-on's dash."""
-    base = METHOD_STYLES.get(method, UNKNOWN_STYLE)
+    base = METHOD_STYLES.get(split_part(method)[0], UNKNOWN_STYLE)
     if addon in ("", "none"):
         return base
     style = ADDON_STYLES.get(addon, replace(UNKNOWN_STYLE, filled=True))

@@ -23,8 +23,8 @@ MIN_TIME_RATIO = 1.5
 
 
 def steady_time(result: BenchResult) -> float | None:
-    """Processor time of the steps after the first epoch, a warm-up; of the only one if alone."""
-    name = "processor_seconds"
+    """RTE of the steps after the first epoch, a warm-up; of the only one if alone."""
+    name = result.clock
     times = [row[name] for row in result.epochs if row["epoch"] > 0 and row.get(name)]
     if not times:
         return None
@@ -45,19 +45,20 @@ def overhead(
 ) -> Iterator[ClaimFinding]:
     """A step with the add-on takes at most ``most`` per cent more time than one without.
 
-    ``cases`` are methods with add-ons. Ratios of processor time, which other work on the machine
-    disturbs less, are averaged on a log scale. Cheaper than the paper's figure is fine.
+    ``cases`` are methods with add-ons. Ratios of RTE are averaged on a log scale. Cheaper than the
+    paper's figure is fine.
     """
     for method, addon in cases:
         for runs, variant, group in each_variant(tasks, (method,), (addon,)):
             pairs = Pairs.with_addon(runs, variant)
+            clocks = {base.clock.replace("_seconds", " time") for base, _ in pairs.both.values()}
             yield settle(
                 claim,
                 group,
                 pairs.values(lambda a, b: log_ratio(steady_time(a), steady_time(b))),
                 Region(high=math.log1p(most / 100)),
                 "%",
-                "processor time" if pairs.both else "",
+                " and ".join(sorted(clocks)),
                 pairs.remark,
                 failures=len(pairs.other_diverged),
                 scale=lambda x: 100 * math.expm1(x),
