@@ -24,9 +24,6 @@ SOURCES = {
     "at the start": FOCUS_ALPHA / "claims.jsonl",
 }
 STATUSES = ("held", "not held", "inconclusive")
-NEEDS = {
-    "quarters": "the paper's ε at the paper's width",
-}
 Results = dict[str, Sequence[BenchResult]]
 
 
@@ -75,7 +72,7 @@ def filled(text: str, results: Results) -> str:
         "table1": lambda: tables_beside(results, 1),
         "table2": lambda: tables_beside(results, 2),
         "claims": lambda: claims_table(results),
-        "missing": lambda: ", ".join(without_data(results)) or "None.",
+        "missing": lambda: f"{', '.join(without_data(results)) or 'none'}.",
     }
     return REGION.sub(lambda m: f"{m[1]}{makers[m[2]]()}\n{m[3]}", text)
 

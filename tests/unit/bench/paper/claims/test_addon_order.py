@@ -11,7 +11,8 @@ from scipy import stats
 
 from expunge.bench._results import BenchResult
 from expunge.bench.paper.claims._addon_order import kendall
-from tests.unit.bench.paper.claims.made_runs import judge_claims, only, run
+from expunge.bench.paper.claims._base import ClaimFinding
+from tests.unit.bench.paper.claims.made_runs import judge_claims, run
 
 ADDONS = ("none", "saliency", "and", "prob", "focus")
 
@@ -25,20 +26,26 @@ def ranked(order: Sequence[float], noise: float = 0.01, **settings: Any) -> list
     ]
 
 
+def by_metric(results: Sequence[BenchResult]) -> dict[str, ClaimFinding]:
+    """The findings that have data, by metric."""
+    found = [f for f in judge_claims(results, ["order"]) if f.status != "no data"]
+    return {finding.group.partition(", ")[2]: finding for finding in found}
+
+
 @pytest.mark.parametrize(
     ("other", "status"),
     [((9, 8, 7, 6, 5), "held"), ((5, 6, 7, 8, 9), "not held")],
 )
 def test_the_order_of_addons_is_the_same_elsewhere(other: Sequence[float], status: str) -> None:
     results = ranked((5, 4, 3, 2, 1)) + ranked(other, arch="vgg16")
-    found = only(results, "order")
+    found = by_metric(results)["|rUA|"]
     assert found.status == status
     assert found.effect == pytest.approx(1.0 if status == "held" else -1.0)
 
 
 def test_an_order_lost_in_noise_is_inconclusive() -> None:
     results = ranked((5, 4, 3, 2, 1), noise=3.0) + ranked((5, 4, 3, 2, 1), 3.0, dataset="svhn")
-    assert only(results, "order").status == "inconclusive"
+    assert by_metric(results)["|rUA|"].status == "inconclusive"
 
 
 def test_an_order_needs_other_data_or_another_architecture() -> None:
@@ -50,10 +57,29 @@ def test_a_diverged_addon_ranks_last_and_keeps_the_order_from_being_held() -> No
     results = ranked((5, 4, 3, 2, 1)) + ranked((5, 4, 3, 2, 1), arch="vgg16")
     lost = run("random-label", "focus", 2, arch="vgg16", diverged="nan")
     kept = [r for r in results if r.key != lost.key]
-    found = only([*kept, lost], "order")
+    found = by_metric([*kept, lost])["|rUA|"]
     assert found.status == "inconclusive"
     assert found.effect == pytest.approx(0.2)
     assert "diverged: 1" in found.detail
+
+
+def test_each_metric_has_an_order_of_its_own() -> None:
+    results = ranked((5, 4, 3, 2, 1)) + ranked((5, 4, 3, 2, 1), arch="vgg16")
+    for result in results:
+        level = ADDONS.index(result.addon) * (1 if result.arch == "vgg16" else -1)
+        result.final["ta"] = 80.0 + level
+        result.final.pop("fid", None)
+    found = by_metric(results)
+    assert found["|rUA|"].effect == pytest.approx(1.0)
+    assert found["TA"].effect == pytest.approx(-1.0)
+    assert "FID" not in found
+    assert found["TA"].detail == "1 pair of 2 tasks"
+
+
+def test_two_addons_have_no_order_to_compare() -> None:
+    results = ranked((5, 4, 3, 2, 1)) + ranked((5, 4, 3, 2, 1), arch="vgg16")
+    few = [result for result in results if result.addon in ("none", "focus")]
+    assert {f.status for f in judge_claims(few, ["order"])} == {"no data"}
 
 
 def test_kendall_agrees_with_scipy_ties_included() -> None:
