@@ -88,7 +88,7 @@ class SameOrder:
                     tau,
                     Region(low=self.least),
                     "tau",
-                    f"{len(pairs)} {'pair' if len(pairs) == 1 else 'pairs'} of {len(compared)} tasks",
+                    f"pairs of tasks: {len(pairs)}",
                     f"add-on runs diverged: {diverged}" if diverged else "",
                     failures=diverged,
                 )

@@ -73,7 +73,7 @@ def test_each_metric_has_an_order_of_its_own() -> None:
     assert found["|rUA|"].effect == pytest.approx(1.0)
     assert found["TA"].effect == pytest.approx(-1.0)
     assert "FID" not in found
-    assert found["TA"].detail == "1 pair of 2 tasks"
+    assert found["TA"].detail == "pairs of tasks: 1"
 
 
 def test_two_addons_have_no_order_to_compare() -> None:
