@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
 import matplotlib as mpl
 
 from expunge._files import write_text
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._results import BenchResult, load_results
+from expunge.bench._results import BenchResult, BenchRun, load_results
 from expunge.bench._stages import plan
 from expunge.bench._tasks import TaskResults, group_results
 from expunge.bench.paper.claims import claim_ledger
@@ -60,27 +61,25 @@ def tasks_by_block(results: Sequence[BenchResult]) -> dict[tuple[str, str], Task
 def coverage(results: Sequence[BenchResult]) -> str:
     """How many of the planned runs there are, by seed."""
     protocol = load_protocol("paper-mini")
-    configurations = 0
-    for run in plan(protocol, root=None):
-        configurations += run.seed == 0 and not run.baseline
-    lines = []
-    for seed in protocol.seeds:
-        own = [r for r in results if r.seed == seed and r.model == "unlearned" and not r.baseline]
-        lines.append(f"{len(own)} of {configurations} with seed {seed}")
+    done, planned = _configurations(results), _configurations(plan(protocol, root=None))
+    counts = [f"{done[s]} of {planned[s]} with seed {s}" for s in protocol.seeds]
     others = sum(r.baseline for r in results)
-    done = ", ".join(lines)
-    return f"Configurations that were run: {done}; and {others} runs of FT, MSG, CT and refresh."
+    return (
+        f"Configurations that were run: {', '.join(counts)}; and {others} runs of FT, MSG, CT and "
+        "refresh."
+    )
 
 
-def pivot(
-    tasks: Tasks,
-    again: Sequence[BenchResult],
-    cell: Callable[[Sequence[BenchResult], TaskResults], str],
-) -> str:
-    """A row per variant, a column per scenario; ``again`` are models that were retrained again."""
+def _configurations(runs: Iterable[BenchRun]) -> Counter[int]:
+    """How many runs are configurations of the paper, by seed."""
+    return Counter(r.seed for r in runs if not (r.is_reference or r.baseline) and r.addon in ADDONS)
+
+
+def pivot(tasks: Tasks, cell: Callable[[Sequence[BenchResult], TaskResults], str]) -> str:
+    """A row per variant, a column per scenario; the last row is a model retrained once more."""
     columns: list[dict[str, str]] = []
     for runs in tasks.values():
-        named = dict(rows_of(runs)) | {FLOOR: [r for r in again if r.task == runs.task]}
+        named = dict(rows_of(runs)) | {FLOOR: runs.second_ideal}
         columns.append({name: cell(own, runs) for name, own in named.items()})
     names = list(dict.fromkeys(itertools.chain(*columns)))
     names.sort(key=lambda name: name == FLOOR)
@@ -130,13 +129,13 @@ TABLES = {
 
 def block_tables(results: Sequence[BenchResult]) -> str:
     """All tables of all blocks."""
-    parts, again = [], [result for result in results if result.model == "ideal-2"]
+    parts = []
     for (dataset, arch), tasks in tasks_by_block(results).items():
         parts.append(f"### {dataset}, {arch}")
         seeds = len({r.seed for runs in tasks.values() for r in runs.unlearned})
         for title, cell in TABLES.items():
             parts.append(f"{title}, n = {seeds}:")
-            parts.append(pivot(tasks, again, cell))
+            parts.append(pivot(tasks, cell))
     return "\n\n".join(parts)
 
 
@@ -147,7 +146,7 @@ def summary(results: Sequence[BenchResult]) -> str:
         base = result.method.partition("(")[0]
         if result.model == "ideal-2":
             groups.setdefault(FLOOR, []).append(result)
-        elif base in METHODS and not result.diverged:
+        elif base in METHODS and result.addon in ADDONS and not result.diverged:
             words = ADDONS[result.addon][0]
             name = "SRL, NGPlus, SCRUB alone" if result.addon == "none" else f"with {words}"
             groups.setdefault(name, []).append(result)
@@ -173,11 +172,7 @@ def order_table(results: Sequence[BenchResult]) -> str:
     """Whether the order of the add-ons is the same on other data and architectures."""
     findings = claim_ledger(results, ["order"]).findings
     rows = [[*cells_of(f), f.detail] for f in findings if f.status != "no data"]
-    return (
-        table(["method and scenarios", "status", "τ", "95 %", "n", ""], rows)
-        if rows
-        else ("No two data sets or models have been run yet.")
-    )
+    return table(["scenarios, method, metric", "status", "τ", "95 %", "n", ""], rows)
 
 
 def points(

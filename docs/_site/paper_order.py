@@ -1,4 +1,4 @@
-"""Write the tables of docs/paper-order.md: the paper's tables beside ours, and the ledger of claims.
+"""Write the tables of docs/paper-order.md: the paper's tables beside ours, and its claims.
 
     python docs/_site/paper_order.py
 

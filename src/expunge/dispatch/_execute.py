@@ -115,7 +115,7 @@ def _is_stored(stage: Stage, store: Store, warnings: list[str]) -> bool:
 
 
 def _compute(stage: Stage, store: Store, *, capture: bool) -> None:
-    began, started = time.perf_counter(), now()
+    began, processor, started = time.perf_counter(), time.process_time(), now()
     # Prepare: the function, the parents' results, the work folder.
     function = _find_function(stage.run)
     parents = tuple(store.open(parent) for parent in stage.parents)
@@ -133,6 +133,7 @@ def _compute(stage: Stage, store: Store, *, capture: bool) -> None:
         "started": started,
         "finished": now(),
         "seconds": round(time.perf_counter() - began, 4),
+        "processor_seconds": round(time.process_time() - processor, 4),
         "tries": tries,
     }
     store.commit(stage, notes)
