@@ -86,6 +86,7 @@ results: venv ## Resume the benchmarks and write them into results/ and docs/; D
 	$(BIN)/expunge bench run paper-mini --data $(DATA) --store $(STORE) --out results/paper-mini
 	$(BIN)/python docs/_site/reproduction.py
 	$(BIN)/python docs/_site/paper_mini.py
+	$(BIN)/python docs/_site/paper_order.py
 	$(BIN)/python docs/_site/readme_figure.py
 
 format: venv ## Format the code and fix what can be fixed.

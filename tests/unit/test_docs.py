@@ -22,6 +22,7 @@ import expunge
 import notebooks
 import pages
 import paper_mini
+import paper_order
 import reproduction
 import request_tables
 from expunge._plugins import GROUPS
@@ -200,6 +201,12 @@ def test_the_page_of_the_paper_in_miniature_says_what_the_records_say() -> None:
     """If not: ``python docs/_site/paper_mini.py``."""
     text = paper_mini.PAGE.read_text()
     assert text == paper_mini.filled(text, load_results(paper_mini.MINI))
+
+
+def test_the_papers_tables_are_those_of_the_results() -> None:
+    """If not: ``python docs/_site/paper_order.py``."""
+    text = paper_order.PAGE.read_text()
+    assert text == paper_order.filled(text, paper_order.load())
 
 
 @given(st.lists(st.tuples(st.floats(-5, 20), st.floats(-20, 20)), min_size=1, max_size=12))
