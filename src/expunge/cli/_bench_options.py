@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from expunge._errors import InvalidInput
 from expunge._files import is_there
+from expunge._registry import Registry
 from expunge.bench.protocols import PROTOCOLS, protocol_text
 from expunge.cli._options import complete_names
 
@@ -58,6 +59,12 @@ ClaimFormat = Annotated[
     typer.Option("--format", "-f", help="Output format."),
 ]
 STORE = Path("bench-store")
+
+
+def name_option(registry: Registry[Any], what: str = "") -> Any:
+    """``--name`` of something registered; help lists the names, or says ``what`` they are of."""
+    text = f"{what or ', '.join(registry)} (repeatable; default: all)."
+    return typer.Option("--name", "-n", help=text, autocompletion=complete_names(registry))
 
 
 def planned_runs(

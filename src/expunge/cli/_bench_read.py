@@ -16,7 +16,6 @@ from expunge.bench.plots import FIGURES
 from expunge.bench.protocols import protocol_text
 from expunge.bench.tables import TABLES, make_table
 from expunge.cli import _bench_options as options
-from expunge.cli._options import complete_names
 from expunge.cli._output import WIDE, AsJson, Output, Quiet
 
 if TYPE_CHECKING:
@@ -27,15 +26,7 @@ if TYPE_CHECKING:
 
 def table_command(
     protocol: options.MaybeProtocol = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--name",
-            "-n",
-            help=f"{', '.join(TABLES)} (default: all).",
-            autocompletion=complete_names(TABLES),
-        ),
-    ] = None,
+    name: Annotated[list[str] | None, options.name_option(TABLES)] = None,
     form: options.Format = "terminal",
     store: options.StorePath = options.STORE,
     results: options.ResultsPath = None,
@@ -47,25 +38,17 @@ def table_command(
 
     Example:  expunge bench table demo --name table2
     """
-    wanted = list(TABLES) if name is None else [TABLES.name(name)]
+    wanted = [TABLES.name(each) for each in name or TABLES]
     chosen = _results(protocol, store, results, data)
     summaries = [summary for each in wanted for summary in make_table(each, chosen)]
     if not summaries:
-        raise ExpungeError(f"The results hold nothing for {name or 'any table'}.")
+        raise ExpungeError(f"The results hold nothing for {', '.join(name or ['any table'])}.")
     _print(summaries, form, Output(as_json=as_json, quiet=quiet, width=WIDE))
 
 
 def figure_command(
     protocol: options.MaybeProtocol = None,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--name",
-            "-n",
-            help=f"{', '.join(FIGURES)} (repeatable; default: all).",
-            autocompletion=complete_names(FIGURES),
-        ),
-    ] = None,
+    name: Annotated[list[str] | None, options.name_option(FIGURES)] = None,
     store: options.StorePath = options.STORE,
     results: options.ResultsPath = None,
     data: options.DataRoot = None,
@@ -93,15 +76,7 @@ def figure_command(
 
 def claims_command(
     protocol: options.MaybeProtocol = None,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--name",
-            "-n",
-            help="Name of a claim (repeatable; default: all).",
-            autocompletion=complete_names(CLAIMS),
-        ),
-    ] = None,
+    name: Annotated[list[str] | None, options.name_option(CLAIMS, "Name of a claim")] = None,
     form: options.ClaimFormat = "terminal",
     store: options.StorePath = options.STORE,
     results: options.ResultsPath = None,
