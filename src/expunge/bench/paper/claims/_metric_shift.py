@@ -69,22 +69,18 @@ class Shift:
             pairs = Pairs.with_addon(runs, variant)
             excepted = (variant.method, variant.addon) in EXCEPTED
             for metric in self.metrics:
-                percent = metric == "abs_rua" or METRICS[metric].unit in ("%", "points")
+                about = METRICS[metric]
                 yield settle(
                     claim,
-                    f"{name}, {_label(metric)}" if len(self.metrics) > 1 else name,
+                    f"{name}, {about.label}" if len(self.metrics) > 1 else name,
                     pairs.values(partial(change, metric)),
                     self.region,
-                    "points" if percent else "share",
+                    "points" if about.unit in ("%", "points") else "share",
                     _means_in_words(pairs, metric),
                     pairs.remark,
                     "an exception that the paper itself makes" if excepted else "",
                     failures=len(pairs.other_diverged),
                 )
-
-
-def _label(metric: str) -> str:
-    return "|rUA|" if metric == "abs_rua" else METRICS[metric].label
 
 
 def _means_in_words(pairs: Pairs, metric: str) -> str:
@@ -103,7 +99,7 @@ def _means_in_words(pairs: Pairs, metric: str) -> str:
         return text + (left if second > MIN_REMEMBERED_RUA else "")
     ideals = [v for _, other in pairs.both.values() if (v := _ideal(other, metric)) is not None]
     ideal = f", ideal {np.mean(ideals):.2f}" if ideals else ""
-    return f"{_label(metric)} {first:.2f} → {second:.2f}{ideal}"
+    return f"{METRICS[metric].label} {first:.2f} → {second:.2f}{ideal}"
 
 
 def _ideal(result: BenchResult, metric: str) -> float | None:
