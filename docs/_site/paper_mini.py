@@ -140,32 +140,55 @@ def block_tables(results: Sequence[BenchResult]) -> str:
 
 
 def summary(results: Sequence[BenchResult]) -> str:
-    """Means over all runs of an add-on, and of each method that replaces weights."""
-    groups: dict[str, list[BenchResult]] = {}
-    for result in results:
-        base = result.method.partition("(")[0]
-        if result.model == "ideal-2":
-            groups.setdefault(FLOOR, []).append(result)
-        elif base in METHODS and result.addon in ADDONS and not result.diverged:
-            words = ADDONS[result.addon][0]
-            name = "SRL, NGPlus, SCRUB alone" if result.addon == "none" else f"with {words}"
-            groups.setdefault(name, []).append(result)
-        elif base in REPLACING:
-            groups.setdefault(REPLACING[base][0], []).append(result)
-    rows = []
-    for name in sorted(groups, key=lambda name: (name == FLOOR, name in dict(REPLACING.values()))):
-        own = groups[name]
-        cells = [f"{_mean_size(own, 'rua'):.1f}", f"{_mean_size(own, 'relearned_rua'):.1f}"]
-        aucs = [[r.value(m) for r in own] for m in ("loss_auc", "relearned_auc")]
-        cells += [f"{statistics.mean(v for v in each if v is not None):.3f}" for each in aucs]
-        rows.append([name, *cells, str(len(own))])
-    heads = ["", "mean |rUA|", "later", "mean AUC of the loss attack", "later", "runs"]
-    return table(heads, rows)
+    """Means over the scenarios of each data set and model, those with every configuration alone."""
+    families: dict[str, dict[str, dict[str, list[float]]]] = {}
+    heads = []
+    for (dataset, arch), tasks in tasks_by_block(results).items():
+        complete = [runs for runs in tasks.values() if _is_complete(runs)]
+        heads += [f"{dataset}, {arch}, scenarios: {len(complete)}"] if complete else []
+        for runs in complete:
+            for name, own in [*rows_of(runs), (FLOOR, runs.second_ideal)]:
+                if "eps=" in name:  # one scenario alone
+                    continue
+                column = families.setdefault(_family(name), {}).setdefault(heads[-1], {})
+                for metric in ("rua", "relearned_rua", "loss_auc", "relearned_auc"):
+                    sizes = [abs(value) for value in at_last(own, runs, metric)]
+                    column.setdefault(metric, []).extend(sizes)
+                column.setdefault("ta", []).extend(at_last(own, runs, "ta", less_ideal=True))
+    parts = []
+    for title, style, metrics in (
+        ("Mean |rUA|, as delivered and later", ".1f", ("rua", "relearned_rua")),
+        (
+            "Mean AUC of the loss attack, as delivered and later",
+            ".3f",
+            ("loss_auc", "relearned_auc"),
+        ),
+        ("Mean of TA minus the retrained model's", "+.1f", ("ta",)),
+    ):
+        rows = [
+            [name, *(_means(columns.get(head, {}), metrics, style) for head in heads)]
+            for name, columns in sorted(families.items(), key=lambda item: item[0] == FLOOR)
+        ]
+        parts += [f"{title}:", table(["", *heads], rows)]
+    return "\n\n".join(parts)
 
 
-def _mean_size(results: Sequence[BenchResult], metric: str) -> float:
-    values = [result.value(metric) for result in results]
-    return statistics.mean(abs(value) for value in values if value is not None)
+def _is_complete(runs: TaskResults) -> bool:
+    """Whether every method was run with every add-on."""
+    done = {(variant.method, variant.addon) for variant in runs.main_variants}
+    return done >= set(itertools.product(METHODS, ADDONS))
+
+
+def _family(label: str) -> str:
+    """The runs that a row of the summary averages over."""
+    method, _, addon = label.partition("-")
+    alone = method in (name for name, _ in METHODS.values())
+    return ("with " + addon if addon else "SRL, NGPlus, SCRUB alone") if alone else label
+
+
+def _means(column: dict[str, list[float]], metrics: Sequence[str], style: str) -> str:
+    values = [column[metric] for metric in metrics if column.get(metric)]
+    return ", ".join(format(statistics.mean(each), style) for each in values)
 
 
 def order_table(results: Sequence[BenchResult]) -> str:
