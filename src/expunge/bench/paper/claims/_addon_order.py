@@ -104,32 +104,41 @@ class SameOrder:
                     seed: last if result.diverged else result.value(metric)
                     for seed, result in runs.at_main(variant).items()
                 }
-                values[variant.addon] = {s: v for s, v in by_seed.items() if v is not None}
+                known = {s: v for s, v in by_seed.items() if v is not None}
+                values |= {variant.addon: known} if known else {}
         return values if any(variant.moments == moments for variant in variants) else {}
 
     def _mean_tau(
         self, pairs: Sequence[tuple[BenchRun, BenchRun]], values: dict[BenchRun, Values]
     ) -> SeedMean | None:
-        """τ over the add-ons that all tasks have, seeds that have them all resampled."""
+        """τ over the add-ons that both tasks of a pair have, with their seeds resampled."""
         random = np.random.default_rng(0)
-        shared = [a for a in self.addons if all(a in found for found in values.values())]
-        if len(shared) < 3:
-            return None
-        means, drawn, counts = {}, {}, []
+        means: dict[BenchRun, dict[str, Array]] = {}
+        counts = {}
         for task, found in values.items():
-            seeds = sorted(set.intersection(*(set(found[addon]) for addon in shared)))
-            if not seeds:
-                return None
-            table = np.array([[found[addon][seed] for addon in shared] for seed in seeds])
-            counts.append(len(seeds))
-            means[task] = table.mean(axis=0)
-            rows = random.integers(len(seeds), size=(self.resamples, len(seeds)))
-            drawn[task] = table[rows].mean(axis=1)
-        n = min(counts)
-        tau = float(np.mean([kendall(means[a], means[b]) for a, b in pairs]))
-        taus = np.mean([kendall(drawn[a], drawn[b]) for a, b in pairs], axis=0)
-        low, high = np.quantile(taus, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2]).tolist()
-        return SeedMean(tau, (low, high) if n >= MIN_SEEDS else None, n)
+            seeds = (
+                sorted(set.intersection(*(set(each) for each in found.values()))) if found else []
+            )
+            counts[task] = n = len(seeds)
+            # The mean over all seeds, then those of the resampled ones.
+            rows = np.vstack([np.arange(n), random.integers(max(n, 1), size=(self.resamples, n))])
+            columns = {addon: np.array([each[s] for s in seeds]) for addon, each in found.items()}
+            means[task] = {addon: c[rows].mean(axis=1) for addon, c in columns.items() if n}
+        compared = {
+            pair: shared
+            for pair in pairs
+            if len(shared := [a for a in self.addons if all(a in means[t] for t in pair)]) >= 3
+        }
+        if not compared:
+            return None
+        taus = [
+            kendall(*(np.stack([means[task][a] for a in shared], axis=-1) for task in pair))
+            for pair, shared in compared.items()
+        ]
+        tau, *resampled = np.mean(taus, axis=0).tolist()
+        low, high = np.quantile(resampled, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2]).tolist()
+        least = min(counts[task] for pair in compared for task in pair)
+        return SeedMean(tau, (low, high) if least >= MIN_SEEDS else None, least)
 
 
 def _count_diverged(values: Values) -> int:

@@ -76,6 +76,17 @@ def test_each_metric_has_an_order_of_its_own() -> None:
     assert found["TA"].detail == "pairs of tasks: 1"
 
 
+def test_a_task_that_lacks_an_addon_does_not_take_it_from_the_others() -> None:
+    results = ranked((5, 4, 3, 2, 1)) + ranked((5, 4, 3, 2, 1), arch="vgg16")
+    partly = ranked((5, 4, 3, 2, 1), dataset="svhn")
+    lacking = [result for result in partly if result.addon != "prob"]
+    few = [result for result in partly if result.addon in ("none", "focus")]
+    whole, less, least = (
+        by_metric(results + more)["|rUA|"].effect for more in (partly, lacking, few)
+    )
+    assert (whole, less, least) == pytest.approx((1.0, 1.0, 1.0))
+
+
 def test_two_addons_have_no_order_to_compare() -> None:
     results = ranked((5, 4, 3, 2, 1)) + ranked((5, 4, 3, 2, 1), arch="vgg16")
     few = [result for result in results if result.addon in ("none", "focus")]
