@@ -9,7 +9,6 @@ The page follows the paper. Its numbers come from ``paper-eighth`` (all images) 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from expunge._files import write_text
 from expunge.bench._results import BenchResult, load_results
@@ -47,7 +46,7 @@ def claims_table(results: Results) -> str:
         shown = ["" if cell == blank else cell for cell in cells]
         bound = " (a bound on cost)" if claim.bound else ""
         rows.append([f"**{name}**{bound}: {claim.statement} *{claim.source}*", *shown])
-    return table(["claim", *(f"{name}" for name in results)], rows)
+    return table(["claim", *results], rows)
 
 
 def without_data(results: Results) -> list[str]:
@@ -80,7 +79,7 @@ def filled(text: str, results: Results) -> str:
 def main() -> None:
     """Rewrite the page."""
     write_text(PAGE, filled(PAGE.read_text(encoding="utf-8"), load()))
-    print(f"Wrote {Path(PAGE).relative_to(ROOT)}.")
+    print(f"Wrote {PAGE.relative_to(ROOT)}.")
 
 
 if __name__ == "__main__":
