@@ -24,6 +24,11 @@ from expunge.store import Stage, Store
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Libraries with their own thread pools read these when they are loaded."""
+ALLOCATOR = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:"
+    "glibc.malloc.trim_threshold=8589934592:glibc.malloc.top_pad=268435456"
+}
+"""Every step frees and asks for the same large tensors again: glibc should keep their pages."""
 
 
 @dataclass
@@ -131,8 +136,8 @@ class LocalEngine:
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
         process = spawn.Process(target=worker_main, args=(theirs, self.store.root, threads))
-        limits = dict.fromkeys(THREAD_VARIABLES, str(threads))
-        with _no_interrupts(), environment_defaults(limits):
+        defaults = dict.fromkeys(THREAD_VARIABLES, str(threads)) | ALLOCATOR
+        with _no_interrupts(), environment_defaults(defaults):
             process.start()
             self._workers.append(_Worker(process, ours))
         theirs.close()

@@ -46,6 +46,8 @@ def test_workers_are_reused_and_share_the_threads(engine: LocalEngine) -> None:
     told = [facts(engine.store, one) for one in first]
     assert all(fact["threads"] <= max(1, cores() // 2) for fact in told)
     assert not any(fact["terminal"] for fact in told)
+    wanted = _local.ALLOCATOR | dict(os.environ)  # what the user has set stays
+    assert all(fact["allocator"] == wanted["GLIBC_TUNABLES"] for fact in told)
 
 
 def test_progress_arrives(engine: LocalEngine, tmp_path: Path) -> None:

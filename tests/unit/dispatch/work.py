@@ -140,6 +140,7 @@ def tell(context: Context) -> None:
     facts = {
         "threads": torch.get_num_threads(),
         "pool": os.environ.get("MKL_NUM_THREADS"),
+        "allocator": os.environ.get("GLIBC_TUNABLES"),
         "terminal": sys.stderr.isatty(),
         "children": subprocess.run([sys.executable, "-c", "print(1)"], check=True).returncode,
         "drawn": [random.random(), float(np.random.rand()), float(torch.rand(()))],  # noqa: NPY002
