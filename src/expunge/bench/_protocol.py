@@ -114,6 +114,9 @@ class Block(_TomlTable):
     """At which of the epochs RA and the attacks are scored, which pass over all retained data."""
     metrics: tuple[ExtraMetric, ...] = ()
     """What is measured besides the paper's metrics."""
+    ideals: Annotated[int, pydantic.Field(ge=1, le=MAX_IDEALS)] = 1
+    """Retrained models per seed and scenario; how far the others are from the first is the noise
+    floor of every distance to "the" ideal model. KLoM needs three or more."""
     training: Training = Training()
     unlearning: Unlearning = Unlearning()
 
@@ -136,9 +139,6 @@ class Protocol(_TomlTable):
     evaluate_at: Annotated[tuple[Count, ...], pydantic.Field(min_length=1)] = (1, 2, 5, 10)
     attacks: bool | Literal["released"] = True
     """Whether the five attacks are run; ``released`` with the features of the released code."""
-    ideals: Annotated[int, pydantic.Field(ge=1, le=MAX_IDEALS)] = 1
-    """Retrained models per seed and scenario; how far the others are from the first is the noise
-    floor of every distance to "the" ideal model. KLoM needs three or more."""
     block: Annotated[tuple[Block, ...], pydantic.Field(min_length=1)]
 
     @property

@@ -54,7 +54,7 @@ def load_protocol(source: str | Path) -> Protocol:
 def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
     """What is said for every block, below what each says; two tables are merged key by key."""
     tables = {name: given.pop(name, {}) for name in ("training", "unlearning")}
-    names = ("seeds", "full_scores", "metrics")
+    names = ("seeds", "full_scores", "metrics", "ideals")
     shared = {name: given.pop(name) for name in names if name in given}
     every, blocks = given.pop(EVERY_BLOCK, {}), given.get("block", [])
 
@@ -108,15 +108,15 @@ def _check_measured(protocol: Protocol, block: Block) -> None:
             f"evaluate_at: the block unlearns for {epochs} epochs, so nothing would be evaluated "
             f"at {list(protocol.evaluate_at)}."
         )
-    if "klom" in block.metrics and protocol.ideals < MIN_IDEALS_OF_KLOM:
+    if "klom" in block.metrics and block.ideals < MIN_IDEALS_OF_KLOM:
         raise InvalidInput(
             "metrics: KLoM compares with the spread of retrained models, and each of them with the "
-            f"others: `ideals` should be at least {MIN_IDEALS_OF_KLOM}. (got {protocol.ideals})"
+            f"others: `ideals` should be at least {MIN_IDEALS_OF_KLOM}. (got {block.ideals})"
         )
     for key, value, for_texts, remedy in (
         ("attacks", protocol.attacks, (True, False), "Give true or false"),
         ("metrics", list(block.metrics), ([],), "Leave it out"),
-        ("ideals", protocol.ideals, (1,), "Leave it out"),
+        ("ideals", block.ideals, (1,), "Leave it out"),
         ("full_scores", block.full_scores, ("every",), "Leave it out"),
     ):
         if block.is_text and value not in for_texts:

@@ -52,7 +52,7 @@ def plan(
         stages, tried = _BlockStages(protocol, block, options), list(variants_of(block))
         for seed, scenario in itertools.product(block.seeds, block.scenarios):
             initial = once(stages.initial(seed))
-            offsets = IDEAL_SEED_OFFSETS[: protocol.ideals]
+            offsets = IDEAL_SEED_OFFSETS[: block.ideals]
             ideals = [once(stages.ideal(scenario, seed, offset)) for offset in offsets]
             reference = once(stages.reference(scenario, seed, (initial, *ideals)))
             for variant, procedure in tried:
