@@ -137,6 +137,7 @@ class Protocol(_TomlTable):
     name: str = ""
     title: str = ""
     evaluate_at: Annotated[tuple[Count, ...], pydantic.Field(min_length=1)] = (1, 2, 5, 10)
+    """Epochs after which models are scored; they always are after the last."""
     attacks: bool | Literal["released"] = True
     """Whether the five attacks are run; ``released`` with the features of the released code."""
     block: Annotated[tuple[Block, ...], pydantic.Field(min_length=1)]

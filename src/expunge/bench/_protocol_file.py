@@ -102,12 +102,6 @@ def _checked(protocol: Protocol) -> Protocol:
 
 def _check_measured(protocol: Protocol, block: Block) -> None:
     """Refuse measurements that would be left out unnoticed, or that nothing supports."""
-    epochs = max(setting["epochs"] for setting in block.unlearning.sweep_points())
-    if min(protocol.evaluate_at) > epochs:
-        raise InvalidInput(
-            f"evaluate_at: the block unlearns for {epochs} epochs, so nothing would be evaluated "
-            f"at {list(protocol.evaluate_at)}."
-        )
     if "klom" in block.metrics and block.ideals < MIN_IDEALS_OF_KLOM:
         raise InvalidInput(
             "metrics: KLoM compares with the spread of retrained models, and each of them with the "

@@ -102,7 +102,7 @@ class _BlockStages:
         epochs, full_scores = procedure.epochs, self.block.full_scores
         config = {
             "procedure": describe(procedure),
-            "evaluate_at": [epoch for epoch in self.protocol.evaluate_at if epoch <= epochs],
+            "evaluate_at": sorted({e for e in self.protocol.evaluate_at if e < epochs} | {epochs}),
             "seed": run.seed,
             **({} if full_scores == "every" else {"full_scores": full_scores}),
         }

@@ -38,7 +38,6 @@ def test_every_built_in_protocol_is_valid_and_plans(name: str) -> None:
         (('baselines = ["FT"]', 'baselines = ["retrain"]'), "ideal is always there"),
         (("seeds = [0]", "seeds = [0, 0]"), "twice"),
         (("seeds = [0]", "seeds = []"), "at least 1"),
-        (("evaluate_at = [1, 3]", "evaluate_at = [7]"), "nothing would be evaluated"),
         (("width = 0.2", "options = {dropout = 0.5}"), "no option 'dropout'"),
         (('methods = ["SRL"]', 'methods = ["SCRUB(los=1)"]'), "has no option 'los'"),
         (('addons = ["none", "FOCUS"]', 'addons = ["FOCUS(moments=adan)"]'), "Did you mean 'adam'"),

@@ -50,6 +50,14 @@ def test_what_matters_changes_the_keys_below_it(
     assert len(base & keys(tmp_path, change)) == shared
 
 
+@pytest.mark.parametrize(("given", "at"), [("1, 3", [1, 3]), ("1, 2", [1, 2, 3]), ("7", [3])])
+def test_a_run_is_always_scored_after_its_last_epoch(
+    tmp_path: Path, given: str, at: list[int]
+) -> None:
+    path = write_tiny(tmp_path, ("evaluate_at = [1, 3]", f"evaluate_at = [{given}]"))
+    assert all(list(run.stage.config["evaluate_at"]) == at for run in plan(load_protocol(path)))
+
+
 @pytest.mark.parametrize("name", ["paper-mini", "tofu-mini"])
 def test_published_runs_still_have_their_keys(name: str) -> None:
     """So that a run resumes from a store of this or an earlier version, such as store.tar.xz."""
