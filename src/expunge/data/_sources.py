@@ -78,8 +78,10 @@ class ArraySource:
     division: BatchDivision = UNDIVIDED
 
     def __len__(self) -> int:
-        # A single example left over joins the batch before it: alone it has no variance.
-        return self.division.batch_count(len(self.inputs), self.batch_size, least=2)
+        # A few examples left over join the batch before them: BatchNorm takes a few for all, which
+        # throws a training back, and a single one has no variance.
+        least = max(2, self.batch_size // 16)
+        return self.division.batch_count(len(self.inputs), self.batch_size, least=least)
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(f"{self.batch_size}".encode())

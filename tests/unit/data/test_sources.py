@@ -109,6 +109,16 @@ def test_a_single_example_left_over_joins_the_batch_before_it(count: int, sizes:
     assert len(found) == len(sizes)
 
 
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(128, [64, 64]), (131, [64, 67]), (132, [64, 64, 4]), (40, [40])]
+)
+def test_fewer_than_a_sixteenth_of_a_batch_join_the_one_before(
+    count: int, sizes: list[int]
+) -> None:
+    found = source(KINDS["arrays"](count), batch_size=64)
+    assert [len(batch.inputs) for batch in found.walk(0, 0)] == sizes
+
+
 def test_a_stream_goes_on_without_end_and_can_be_taken_up_anywhere() -> None:
     data = source(KINDS["arrays"](10))
     stream = Stream(data)
