@@ -88,6 +88,9 @@ def run_command(
     data: options.DataRoot = None,
     only: options.Only = None,
     seeds: options.SeedCount = None,
+    finished: Annotated[
+        bool, typer.Option("--finished", help="Run nothing: write what is finished.")
+    ] = False,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -156,8 +159,9 @@ def run_command(
         power = RayEngine(stages, address=address, cpus=cpus, gpus=gpus, retries=retries)
     try:
         with Display(chosen.name, console=messages, log=True) as report:
+            wanted = [] if finished else planned
             outcome = run_planned(
-                planned, stages, workers=workers, retries=retries, report=report, engine=power
+                wanted, stages, workers=workers, retries=retries, report=report, engine=power
             )
     finally:
         if power is not None:
@@ -167,6 +171,8 @@ def run_command(
 
     # Publish what is finished.
     results = collect(planned, stages)
+    if finished and not results:
+        raise ExpungeError(f"Nothing of {chosen.name} is finished in {store}.")
     paths, notes = publish(chosen, results, folder) if results else ([], [])
     for tracker in trackers:
         _track(tracker, results, chosen)

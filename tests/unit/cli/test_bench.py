@@ -90,6 +90,23 @@ def test_a_second_run_computes_nothing_and_writes_the_same(
     assert {path: path.read_bytes() for path in results.glob("*.*")} == before
 
 
+def test_what_is_finished_is_written_without_running_the_rest(
+    tiny: Path, store: Path, expunge: Expunge, tmp_path: Path
+) -> None:
+    longer = tmp_path / "longer.toml"
+    longer.write_text(tiny.read_text().replace("seeds = [0]", "seeds = [0, 1]"))
+    kept = sorted(path.name for path in store.glob("*/*"))
+    written = expunge("bench", "run", longer, "-s", store, "-o", tmp_path / "out", "--finished")
+    assert written.code == 0
+    assert "3 of 6 unlearning runs finished" in (tmp_path / "out" / "README.md").read_text()
+    assert sorted(path.name for path in store.glob("*/*")) == kept
+    none = ("-s", tmp_path / "none", "-o", tmp_path / "nothing")
+    refused = expunge("bench", "run", longer, *none, "--finished")
+    assert refused.code == 2
+    assert "Nothing of longer is finished" in refused.err
+    assert not (tmp_path / "nothing").exists()
+
+
 def test_a_plan_counts_without_data_or_a_store(expunge: Expunge, tmp_path: Path) -> None:
     plan = expunge("bench", "plan", "paper", "-s", tmp_path / "none")
     assert plan.code == 0
