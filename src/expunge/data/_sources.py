@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
 from expunge._errors import InvalidInput
 from expunge._tensors import bytes_of
@@ -61,8 +61,35 @@ def as_source(
         return ArraySource(x, y, split, batch_size, seed, augment, division)
     if augment is not None:
         raise InvalidInput("`augment` works on images in memory; augment inside your Dataset.")
-    loader = DataLoader(_Indexed(data), batch_size=batch_size, shuffle=True)
-    return LoaderSource(loader, split, seed, device, division)
+    items = _Indexed(data)
+    batches = _JoinedBatches(RandomSampler(items), batch_size, division)
+    return LoaderSource(DataLoader(items, batch_sampler=batches), split, seed, device, division)
+
+
+def _joined_count(examples: int, batch_size: int, division: BatchDivision) -> int:
+    """Batches per pass, of which a last one with few examples joins the one before it.
+
+    BatchNorm normalises a few examples by themselves, and the step counts like any other: at a high
+    rate it throws a training back. A single example has no variance.
+    """
+    return division.batch_count(examples, batch_size, least=max(2, batch_size // 16))
+
+
+class _JoinedBatches(BatchSampler):
+    """Shuffled batches of a map-style dataset."""
+
+    def __init__(self, order: RandomSampler, batch_size: int, division: BatchDivision) -> None:
+        super().__init__(order, batch_size, drop_last=False)
+        self.count = _joined_count(len(order), batch_size, division)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batches = list(super().__iter__())
+        if len(batches) > self.count:
+            batches[-2:] = [batches[-2] + batches[-1]]
+        yield from batches
 
 
 @dataclass
@@ -78,10 +105,7 @@ class ArraySource:
     division: BatchDivision = UNDIVIDED
 
     def __len__(self) -> int:
-        # A few examples left over join the batch before them: BatchNorm takes a few for all, which
-        # throws a training back, and a single one has no variance.
-        least = max(2, self.batch_size // 16)
-        return self.division.batch_count(len(self.inputs), self.batch_size, least=least)
+        return _joined_count(len(self.inputs), self.batch_size, self.division)
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(f"{self.batch_size}".encode())
@@ -121,7 +145,8 @@ class LoaderSource:
     def fingerprint(self) -> str:
         dataset = self.loader.dataset
         kind = type(dataset.dataset if isinstance(dataset, _Indexed) else dataset).__name__
-        return f"{kind} in {len(self)} batches of {self.loader.batch_size}"
+        size = getattr(self.loader.batch_sampler, "batch_size", None)
+        return f"{kind} in {len(self)} batches of {size}"
 
     def walk(self, k: int, skip: int) -> Iterator[Batch]:
         # Every pass is seeded, and draws from random states apart from the model's.

@@ -99,23 +99,27 @@ def test_seed_and_split_decide_the_order() -> None:
     assert len({tuple(order) for order in orders}) == 4
 
 
+@pytest.mark.parametrize("kind", ["arrays", "items"])
 @pytest.mark.parametrize(
     ("count", "sizes"),
     [(8, [4, 4]), (9, [4, 5]), (10, [4, 4, 2]), (1, [1]), (3, [3]), (5, [5])],
 )
-def test_a_single_example_left_over_joins_the_batch_before_it(count: int, sizes: list[int]) -> None:
-    found = source(KINDS["arrays"](count))
+def test_a_single_example_left_over_joins_the_batch_before_it(
+    kind: str, count: int, sizes: list[int]
+) -> None:
+    found = source(KINDS[kind](count))
     assert [len(batch.inputs) for batch in found.walk(0, 0)] == sizes
     assert len(found) == len(sizes)
 
 
+@pytest.mark.parametrize("kind", ["arrays", "items"])
 @pytest.mark.parametrize(
     ("count", "sizes"), [(128, [64, 64]), (131, [64, 67]), (132, [64, 64, 4]), (40, [40])]
 )
 def test_fewer_than_a_sixteenth_of_a_batch_join_the_one_before(
-    count: int, sizes: list[int]
+    kind: str, count: int, sizes: list[int]
 ) -> None:
-    found = source(KINDS["arrays"](count), batch_size=64)
+    found = source(KINDS[kind](count), batch_size=64)
     assert [len(batch.inputs) for batch in found.walk(0, 0)] == sizes
 
 
