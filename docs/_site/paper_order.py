@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from expunge._files import write_text
 from expunge.bench._results import BenchResult, load_results
-from expunge.bench.paper.claims import CLAIMS, claim_ledger
+from expunge.bench.paper.claims import CLAIMS, claim_ledger, counts_of
 from expunge.bench.tables import TABLES
 from reproduction import FOCUS_ALPHA, MINI, REGION, RESULTS, ROOT, table
 
@@ -22,7 +22,6 @@ SOURCES = {
     "in miniature": MINI,
     "at the start": FOCUS_ALPHA / "claims.jsonl",
 }
-STATUSES = ("held", "not held", "inconclusive")
 Results = dict[str, Sequence[BenchResult]]
 
 
@@ -40,12 +39,10 @@ def claims_table(results: Results) -> str:
     for name in CLAIMS:
         claim, cells = CLAIMS[name], []
         for own in findings.values():
-            statuses = [f.status for f in own if f.claim.name == name]
-            cells.append(" / ".join(str(statuses.count(each)) for each in STATUSES))
-        blank = " / ".join("0" * len(STATUSES))
-        shown = ["" if cell == blank else cell for cell in cells]
+            counts = counts_of([f for f in own if f.claim.name == name])
+            cells.append(" / ".join(count or "0" for count in counts) if any(counts) else "")
         bound = " (a bound on cost)" if claim.bound else ""
-        rows.append([f"**{name}**{bound}: {claim.statement} *{claim.source}*", *shown])
+        rows.append([f"**{name}**{bound}: {claim.statement} *{claim.source}*", *cells])
     return table(["claim", *results], rows)
 
 

@@ -9,7 +9,7 @@ from expunge._files import write_text
 from expunge.bench._page import machines_of, render_page
 from expunge.bench._protocol import Protocol
 from expunge.bench._results import BenchResult, save_results
-from expunge.bench.paper.claims import ClaimLedger, claim_ledger
+from expunge.bench.paper.claims import ClaimLedger, claim_ledger, counts_of
 from expunge.bench.plots import WrittenFigures, write_figures
 from expunge.bench.tables import TABLES, make_table
 from expunge.bench.tables._summary import csv_text, markdown_table
@@ -106,15 +106,14 @@ def _what_ran(protocol: Protocol, results: Sequence[BenchResult]) -> str:
 
 def _claims(ledger: ClaimLedger) -> str:
     """How many comparisons of each claim came to which end."""
-    ends = ("held", "not held", "inconclusive")
     rows = []
     for name in dict.fromkeys(finding.claim.name for finding in ledger.findings):
         findings = [finding for finding in ledger.findings if finding.claim.name == name]
-        counts = [sum(finding.status == end for finding in findings) for end in ends]
+        counts = counts_of(findings)
         if any(counts):
-            statement = f"**{name}**: {findings[0].claim.statement}"
-            rows.append([statement, *(str(count or "") for count in counts)])
-    return "\n".join([f"{ledger.count}. {HELD}", "", *markdown_table(["claim", *ends], rows)])
+            rows.append([f"**{name}**: {findings[0].claim.statement}", *counts])
+    head = ["claim", "held", "not held", "inconclusive (mean as claimed)"]
+    return "\n".join([f"{ledger.count}. {HELD}", "", *markdown_table(head, rows)])
 
 
 def _tables(tables: Sequence[Path], folder: Path) -> list[str]:

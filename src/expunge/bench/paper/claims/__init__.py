@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from expunge.bench.paper.claims._base import ClaimFinding as ClaimFinding
     from expunge.bench.paper.claims._ledger import ClaimLedger as ClaimLedger
     from expunge.bench.paper.claims._ledger import claim_ledger as claim_ledger
+    from expunge.bench.paper.claims._ledger import counts_of as counts_of
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)
 

@@ -107,8 +107,9 @@ class Claim:
 class ClaimFinding:
     """What the results say about a claim in one ``group`` of runs: a task and a variant.
 
-    ``effect`` is the mean over ``n`` seeds in ``unit``, with its 95 % interval; ``detail`` is what
-    else a reader wants to know, such as runs that diverged.
+    ``effect`` is the mean over ``n`` seeds in ``unit``, with its 95 % interval; ``as_claimed`` says
+    whether the mean by itself is what the claim says. ``detail`` is what else a reader wants to
+    know, such as runs that diverged.
     """
 
     claim: Claim
@@ -119,6 +120,7 @@ class ClaimFinding:
     n: int = 0
     unit: str = ""
     detail: str = ""
+    as_claimed: bool = False
 
 
 def each_variant(
@@ -216,7 +218,8 @@ def settle(
     # The same in the unit that readers see.
     ends = mean.interval and (scale(mean.interval[0]), scale(mean.interval[1]))
     effect, detail = scale(mean.value), _joined(notes)
-    return ClaimFinding(claim, group, status, effect, ends, mean.n, unit, detail)
+    as_claimed = region.low < mean.value < region.high
+    return ClaimFinding(claim, group, status, effect, ends, mean.n, unit, detail, as_claimed)
 
 
 @dataclass(frozen=True)

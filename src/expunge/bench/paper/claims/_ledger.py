@@ -121,6 +121,20 @@ class ClaimLedger:
         return {"title": "", "notes": [*self.notes], "rows": self.rows()}
 
 
+def counts_of(findings: Sequence[ClaimFinding]) -> list[str]:
+    """How many held, did not, and are inconclusive; in brackets, how many of the last have a mean
+    as claimed. Where there are many tasks with few seeds, that says more than the intervals.
+
+    >>> counts_of([ClaimFinding(CLAIMS["order"], "a", "inconclusive", as_claimed=True)])
+    ['', '', '1 (1)']
+    """
+    of_status = [[f for f in findings if f.status == s] for s in STATUSES if s != "no data"]
+    counts = [str(len(found) or "") for found in of_status]
+    if counts[2]:
+        counts[2] += f" ({sum(finding.as_claimed for finding in of_status[2])})"
+    return counts
+
+
 def _count(findings: Sequence[ClaimFinding]) -> str:
     numbers = {s: sum(f.status == s for f in findings) for s in STATUSES}
     text = ", ".join(f"{numbers[s]} {s}" for s in STATUSES if s != "no data")

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from expunge._errors import InvalidInput
-from expunge.bench.paper.claims import CLAIMS, claim_ledger
+from expunge.bench.paper.claims import CLAIMS, claim_ledger, counts_of
 from expunge.bench.paper.claims._base import Claim
 from tests.unit.bench.paper.claims.made_runs import both, judge_claims, rua, run
 
@@ -30,6 +30,13 @@ def terminal(width: int) -> str:
 
 def test_the_count_is_one_line() -> None:
     assert LEDGER.count == "1 held, 1 not held, 4 inconclusive, 2 without data"
+
+
+def test_the_means_of_two_seeds_say_how_often_they_are_as_claimed() -> None:
+    lower = both(rua(5.0, 5.1), rua(1.0, 1.1))
+    higher = both(rua(5.0, 5.1), rua(9.0, 9.1), method="scrub")
+    assert counts_of(claim_ledger(lower + higher, ["focus-rua"]).findings) == ["", "", "2 (1)"]
+    assert counts_of(claim_ledger(RECORDS, ["focus-rua"]).findings) == ["1", "1", "1 (0)"]
 
 
 def test_findings_keep_the_order_of_the_claims() -> None:
