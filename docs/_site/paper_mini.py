@@ -45,6 +45,18 @@ REPLACING = {
     "refresh": ("refresh", "*"),
 }
 """Methods that replace weights."""
+DIRECTIONS = {
+    "focus-rua": "lowers |rUA|",
+    "prob-rua": "lowers |rUA|",
+    "and-rua": "lowers |rUA|",
+    "focus-mia": "lowers the entropy attack",
+    "ta-cost": "costs at most 1.6 points of TA",
+    "fast": "reaches the method's last |rUA| in fewer epochs",
+    "product-zero": "median |cosine| below 0.1",
+    "quarters": "a quarter disagrees, half is uncertain",
+    "and-shrinks": "the mask shrinks",
+}
+"""Claims about a method with an add-on, in a few words."""
 Tasks = dict[str, TaskResults]
 
 
@@ -198,6 +210,25 @@ def order_table(results: Sequence[BenchResult]) -> str:
     return table(["scenarios, method, metric", "status", "τ", "95 %", "n", ""], rows)
 
 
+def directions(results: Sequence[BenchResult]) -> str:
+    """In how many tasks the mean over seeds is as a claim says, by kind of scenario and method."""
+    counts: dict[str, dict[str, list[bool]]] = {}
+    for finding in claim_ledger(results, DIRECTIONS).findings:
+        task, _, variant = finding.group.partition(" ")
+        method, addon = variant.partition(",")[0].split(" against ")[0].split("-")
+        if finding.effect is not None:
+            row = f"{addon}: {DIRECTIONS[finding.claim.name]}"
+            kind = f"{task.split('/')[2].partition(':')[0]}, {method}"
+            counts.setdefault(row, {}).setdefault(kind, []).append(finding.as_claimed)
+    columns = list(dict.fromkeys(kind for row in counts.values() for kind in row))
+    columns.sort(key=lambda kind: kind.startswith("class"))
+    rows = [
+        [row, *(f"{sum(of[c])} of {len(of[c])}" if c in of else "" for c in columns)]
+        for row, of in counts.items()
+    ]
+    return table(["", *columns], rows)
+
+
 def points(
     results: Sequence[BenchResult], method: str, addon: str
 ) -> tuple[list[float], list[float]]:
@@ -242,6 +273,7 @@ def filled(text: str, results: Sequence[BenchResult]) -> str:
     makers = {
         "coverage": coverage,
         "summary": summary,
+        "directions": directions,
         "order": order_table,
         "tables": block_tables,
     }
