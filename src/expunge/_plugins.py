@@ -16,10 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
+from pkgutil import resolve_name
 from typing import Any
 
 from expunge._errors import PluginWarning
-from expunge._lazy import find_source, load_object
+from expunge._lazy import find_source
 
 GROUPS = {
     "expunge.methods": "a subclass of `expunge.Method`",
@@ -83,7 +84,7 @@ def subclass_of(base: str) -> Callable[[str, Any], Any]:
     """A check that a plug-in is a subclass of the class at ``base``."""
 
     def adopt(name: str, part: Any) -> Any:
-        wanted = load_object(base)
+        wanted = resolve_name(base)
         if not (isinstance(part, type) and issubclass(part, wanted)):
             raise TypeError(f"it should be a subclass of {wanted.__name__}. (got {part!r})")
         return part
@@ -95,7 +96,7 @@ def instance_of(base: str) -> Callable[[str, Any], Any]:
     """A check that a plug-in is an instance of ``base``, or a class of which one can be made."""
 
     def adopt(name: str, part: Any) -> Any:
-        wanted = load_object(base)
+        wanted = resolve_name(base)
         made = part() if isinstance(part, type) else part
         if not isinstance(made, wanted):
             raise TypeError(f"it should be an instance of {wanted.__name__}. (got {part!r})")

@@ -6,11 +6,12 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar, cast
 
 from expunge._errors import InvalidInput
 from expunge._kinds import check_kind
-from expunge._lazy import load_object, read_docstring
+from expunge._lazy import read_docstring
 from expunge._plugins import Plugin, report, usable_plugins
 from expunge._specs import join_part, split_part, split_spec, suggestion
 
@@ -193,10 +194,10 @@ class Registry(Generic[T]):
 
     def _load(self, name: str, entry: _Entry) -> Any:
         if entry.plugin is None:
-            part = load_object(entry.path)
+            part = resolve_name(entry.path)
             return part if entry.arguments is None else part(*entry.arguments)
         try:
-            part = load_object(entry.path)
+            part = resolve_name(entry.path)
             return part if self._adopt is None else self._adopt(name, part)
         except Exception as error:  # the code is somebody else's
             why = f"{error}" if type(error) is TypeError else f"{type(error).__name__}: {error}"
