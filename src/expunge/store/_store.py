@@ -229,9 +229,9 @@ def _acquire(path: Path) -> int:
                 os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
                 return handle
         except BlockingIOError:
-            holder = _read_holder(path)
+            holder = os.read(handle, 1024).decode() or "another process"
             os.close(handle)
-            raise Locked(f"{path} is held by {holder or 'another process'}.") from None
+            raise Locked(f"{path} is held by {holder}.") from None
         except OSError as error:
             os.close(handle)
             if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
@@ -252,10 +252,3 @@ def _is_current(handle: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
         return False
-
-
-def _read_holder(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""
