@@ -35,7 +35,7 @@ class TextSet(TensorDataset):
         max_length: the longest row that the model takes; a longer record is refused, not cut.
         width: tokens per row, padding included (default: those of the longest record).
 
-    >>> from expunge.data.text import WordTokenizer
+    >>> from expunge.data import WordTokenizer
     >>> record = TextRecord("0", "Who?", "Nobody, yet.")
     >>> data = TextSet([record], WordTokenizer.of([record]))
     >>> data, data[0][1].tolist()
