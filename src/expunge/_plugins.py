@@ -11,11 +11,11 @@ reported by a :class:`~expunge.PluginWarning` that names it; everything else con
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
+from importlib.metadata import EntryPoint, entry_points
 from pkgutil import resolve_name
 from typing import Any
 
@@ -33,37 +33,29 @@ GROUPS = {
 """The groups of entry points, and what an entry of each leads to."""
 
 
-@dataclass(frozen=True)
-class Plugin:
-    """One entry point: ``name`` in ``group`` leads to ``path``, ``"package.module:name"``."""
-
-    group: str
-    name: str
-    path: str
-    package: str
-    """The distribution it comes from, with its version."""
-
-    def __str__(self) -> str:
-        return f"{self.name!r} ({self.path}) of {self.package}, in the group {self.group}"
-
-
 @cache
-def installed_plugins() -> tuple[Plugin, ...]:
+def installed_plugins() -> tuple[EntryPoint, ...]:
     """Every entry point of :data:`GROUPS` that is installed; nothing is imported."""
-    found = []
-    for group in GROUPS:
-        for entry in sorted(metadata.entry_points(group=group), key=lambda each: each.name):
-            dist = entry.dist
-            package = "an unknown package" if dist is None else f"{dist.name} {dist.version}"
-            found.append(Plugin(group, entry.name, entry.value.replace(" ", ""), package))
-    return tuple(found)
+    found = (sorted(entry_points(group=group), key=lambda each: each.name) for group in GROUPS)
+    return tuple(itertools.chain.from_iterable(found))
 
 
-def usable_plugins(group: str) -> list[Plugin]:
+def path_of(plugin: EntryPoint) -> str:
+    """Where a plug-in is: ``"package.module:name"``."""
+    return plugin.value.replace(" ", "")
+
+
+def package_of(plugin: EntryPoint) -> str:
+    """The distribution that a plug-in comes from, with its version."""
+    dist = plugin.dist
+    return "an unknown package" if dist is None else f"{dist.name} {dist.version}"
+
+
+def usable_plugins(group: str) -> list[EntryPoint]:
     """The plug-ins of a group whose modules exist; the others are reported."""
     found = []
     for plugin in (each for each in installed_plugins() if each.group == group):
-        module = plugin.path.partition(":")[0]
+        module = path_of(plugin).partition(":")[0]
         if find_source(module) is None:
             report(plugin, f"there is no module {module}")
         else:
@@ -71,10 +63,11 @@ def usable_plugins(group: str) -> list[Plugin]:
     return found
 
 
-def report(plugin: Plugin, reason: object) -> None:
+def report(plugin: EntryPoint, reason: object) -> None:
     """Warn that a plug-in is left out."""
     warnings.warn(
-        f"The plug-in {plugin} is left out: {reason}. Fix or uninstall it.",
+        f"The plug-in {plugin.name!r} ({path_of(plugin)}) of {package_of(plugin)}, in the group "
+        f"{plugin.group} is left out: {reason}. Fix or uninstall it.",
         PluginWarning,
         stacklevel=2,
     )
