@@ -87,7 +87,9 @@ def _list_images(root: Path) -> list[PurePosixPath]:
         for folder, folders, inside in os.walk(root, onerror=_raise):
             lost += [path for name in folders if (path := Path(folder, name)).is_symlink()]
             for path in (Path(folder, name) for name in inside):
-                if _is_image(place := path.relative_to(root)):
+                place = path.relative_to(root)
+                hidden = any(part.startswith((".", "__MACOSX")) for part in place.parts)
+                if place.suffix.lower() in SUFFIXES and not hidden:
                     names.append(place.as_posix())
                     lost += [] if path.is_file() else [path]
     if lost:
@@ -101,11 +103,6 @@ def _list_images(root: Path) -> list[PurePosixPath]:
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-def _is_image(place: Path) -> bool:
-    hidden = any(part.startswith((".", "__MACOSX")) for part in place.parts)
-    return place.suffix.lower() in SUFFIXES and not hidden
 
 
 # Image files may be damaged, or made to do damage.

@@ -224,10 +224,11 @@ def _acquire(path: Path) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             _lock(handle)
-            if _is_current(handle, path):
-                os.ftruncate(handle, 0)
-                os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
-                return handle
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), path.stat()):
+                    os.ftruncate(handle, 0)
+                    os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+                    return handle
         except BlockingIOError:
             holder = os.read(handle, 1024).decode() or "another process"
             os.close(handle)
@@ -245,10 +246,3 @@ def _acquire(path: Path) -> int:
 
 def _lock(handle: int) -> None:
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _is_current(handle: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), path.stat())
-    except FileNotFoundError:
-        return False
