@@ -244,7 +244,7 @@ def _read_classes(
 
 
 def as_float(cell: Any) -> float | None:
-    """A cell as a number; None if it is none, or missing."""
+    """A cell as a number; None if it is not one, or missing."""
     try:
         return float(cell)
     except (TypeError, ValueError):

@@ -106,8 +106,9 @@ def evaluate(
 
     For a causal language model see :func:`~expunge.evaluation.evaluate_text`.
 
-    rUA (27) is UA minus the ideal's UA: near zero is good, above means still remembered, below
-    means too brutal. FID (28) is the share of the forget set where both predict the same class.
+    rUA (27) is UA minus the ideal's UA: near zero is good, above it the data are still remembered,
+    below it more was forgotten than retraining would. FID (28) is the share of the forget set where
+    both predict the same class.
 
     Where labels are floats, the model is a regression: it is scored by root mean squared errors,
     R² and a membership attack on errors, and ``left_out`` of the scores says which of the metrics
