@@ -7,12 +7,12 @@ import re
 import types
 from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from typer.models import ArgumentInfo, ParameterInfo
 
 from docstrings import in_table
-from expunge._lazy import load_object
 from expunge.cli._main import BENCH_COMMANDS, COMMANDS
 from expunge.cli._output import ExitCode
 
@@ -34,7 +34,7 @@ TYPES = {int: "whole number", float: "number", str: "text", Path: "path", bool: 
 def command_table() -> dict[str, Callable[..., None]]:
     """Every command with its function."""
     bench = {f"bench {name}": path for name, path in BENCH_COMMANDS.items()}
-    return {name: load_object(path) for name, path in (COMMANDS | bench).items()}
+    return {name: resolve_name(path) for name, path in (COMMANDS | bench).items()}
 
 
 def command_page() -> str:

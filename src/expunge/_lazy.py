@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from expunge._errors import InvalidInput
@@ -37,19 +38,9 @@ def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
     return load, lambda: sorted(public), list(public)
 
 
-def load_object(path: str) -> Any:
-    """The object at ``"package.module:name"``."""
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)
-
-
 def deferred(path: str) -> Callable[..., Any]:
     """The function at ``"package.module:name"``, imported when it is called."""
-
-    def call(*args: Any, **options: Any) -> Any:
-        return load_object(path)(*args, **options)
-
-    return call
+    return lambda *args, **options: resolve_name(path)(*args, **options)
 
 
 def import_extra(module: str, extra: str, what: str) -> Any:

@@ -11,15 +11,16 @@ reported by a :class:`~expunge.PluginWarning` that names it; everything else con
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
+from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import Any
 
 from expunge._errors import PluginWarning
-from expunge._lazy import find_source, load_object
+from expunge._lazy import find_source
 
 GROUPS = {
     "expunge.methods": "a subclass of `expunge.Method`",
@@ -32,37 +33,29 @@ GROUPS = {
 """The groups of entry points, and what an entry of each leads to."""
 
 
-@dataclass(frozen=True)
-class Plugin:
-    """One entry point: ``name`` in ``group`` leads to ``path``, ``"package.module:name"``."""
-
-    group: str
-    name: str
-    path: str
-    package: str
-    """The distribution it comes from, with its version."""
-
-    def __str__(self) -> str:
-        return f"{self.name!r} ({self.path}) of {self.package}, in the group {self.group}"
-
-
 @cache
-def installed_plugins() -> tuple[Plugin, ...]:
+def installed_plugins() -> tuple[EntryPoint, ...]:
     """Every entry point of :data:`GROUPS` that is installed; nothing is imported."""
-    found = []
-    for group in GROUPS:
-        for entry in sorted(metadata.entry_points(group=group), key=lambda each: each.name):
-            dist = entry.dist
-            package = "an unknown package" if dist is None else f"{dist.name} {dist.version}"
-            found.append(Plugin(group, entry.name, entry.value.replace(" ", ""), package))
-    return tuple(found)
+    found = (sorted(entry_points(group=group), key=lambda each: each.name) for group in GROUPS)
+    return tuple(itertools.chain.from_iterable(found))
 
 
-def usable_plugins(group: str) -> list[Plugin]:
+def path_of(plugin: EntryPoint) -> str:
+    """Where a plug-in is: ``"package.module:name"``."""
+    return plugin.value.replace(" ", "")
+
+
+def package_of(plugin: EntryPoint) -> str:
+    """The distribution that a plug-in comes from, with its version."""
+    dist = plugin.dist
+    return "an unknown package" if dist is None else f"{dist.name} {dist.version}"
+
+
+def usable_plugins(group: str) -> list[EntryPoint]:
     """The plug-ins of a group whose modules exist; the others are reported."""
     found = []
     for plugin in (each for each in installed_plugins() if each.group == group):
-        module = plugin.path.partition(":")[0]
+        module = path_of(plugin).partition(":")[0]
         if find_source(module) is None:
             report(plugin, f"there is no module {module}")
         else:
@@ -70,10 +63,11 @@ def usable_plugins(group: str) -> list[Plugin]:
     return found
 
 
-def report(plugin: Plugin, reason: object) -> None:
+def report(plugin: EntryPoint, reason: object) -> None:
     """Warn that a plug-in is left out."""
     warnings.warn(
-        f"The plug-in {plugin} is left out: {reason}. Fix or uninstall it.",
+        f"The plug-in {plugin.name!r} ({path_of(plugin)}) of {package_of(plugin)}, in the group "
+        f"{plugin.group} is left out: {reason}. Fix or uninstall it.",
         PluginWarning,
         stacklevel=2,
     )
@@ -83,7 +77,7 @@ def subclass_of(base: str) -> Callable[[str, Any], Any]:
     """A check that a plug-in is a subclass of the class at ``base``."""
 
     def adopt(name: str, part: Any) -> Any:
-        wanted = load_object(base)
+        wanted = resolve_name(base)
         if not (isinstance(part, type) and issubclass(part, wanted)):
             raise TypeError(f"it should be a subclass of {wanted.__name__}. (got {part!r})")
         return part
@@ -95,7 +89,7 @@ def instance_of(base: str) -> Callable[[str, Any], Any]:
     """A check that a plug-in is an instance of ``base``, or a class of which one can be made."""
 
     def adopt(name: str, part: Any) -> Any:
-        wanted = load_object(base)
+        wanted = resolve_name(base)
         made = part() if isinstance(part, type) else part
         if not isinstance(made, wanted):
             raise TypeError(f"it should be an instance of {wanted.__name__}. (got {part!r})")

@@ -6,12 +6,14 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar, cast
 
 from expunge._errors import InvalidInput
 from expunge._kinds import check_kind
-from expunge._lazy import load_object, read_docstring
-from expunge._plugins import Plugin, report, usable_plugins
+from expunge._lazy import read_docstring
+from expunge._plugins import package_of, path_of, report, usable_plugins
 from expunge._specs import join_part, split_part, split_spec, suggestion
 
 T = TypeVar("T")
@@ -26,7 +28,7 @@ class _Entry:
     path: str = ""  # imported from there on first use; empty once it is imported
     arguments: tuple[Any, ...] | None = None  # the part is what the class there makes of them
     about: str = ""  # ends its summary
-    plugin: Plugin | None = None
+    plugin: EntryPoint | None = None
 
 
 class Registry(Generic[T]):
@@ -59,7 +61,7 @@ class Registry(Generic[T]):
         if self._unread:
             self._unread = False
             for plugin in usable_plugins(self.group or ""):
-                entry = _Entry(plugin.name, path=plugin.path, plugin=plugin)
+                entry = _Entry(plugin.name, path=path_of(plugin), plugin=plugin)
                 try:
                     self._register(plugin.name, entry)
                 except InvalidInput as error:
@@ -133,7 +135,7 @@ class Registry(Generic[T]):
     def origin(self, name: str) -> str:
         """The package that a plug-in comes from, with its version; empty for built-in parts."""
         plugin = self._entries[self.bare_name(name)].plugin
-        return "" if plugin is None else plugin.package
+        return "" if plugin is None else package_of(plugin)
 
     @property
     def built_in(self) -> list[str]:
@@ -193,16 +195,16 @@ class Registry(Generic[T]):
 
     def _load(self, name: str, entry: _Entry) -> Any:
         if entry.plugin is None:
-            part = load_object(entry.path)
+            part = resolve_name(entry.path)
             return part if entry.arguments is None else part(*entry.arguments)
         try:
-            part = load_object(entry.path)
+            part = resolve_name(entry.path)
             return part if self._adopt is None else self._adopt(name, part)
         except Exception as error:  # the code is somebody else's
             why = f"{error}" if type(error) is TypeError else f"{type(error).__name__}: {error}"
             raise InvalidInput(
-                f"The {self.kind} {name!r} is a plug-in of {entry.plugin.package} that cannot be "
-                f"used: {why}. Fix or uninstall it."
+                f"The {self.kind} {name!r} is a plug-in of {package_of(entry.plugin)} that cannot "
+                f"be used: {why}. Fix or uninstall it."
             ) from error
 
     def __contains__(self, name: str) -> bool:

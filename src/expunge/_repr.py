@@ -17,14 +17,14 @@ GREY = "#808080"
 
 @dataclass(frozen=True)
 class ReprParts:
-    """A line, a table that says more, and what has a course over epochs."""
+    """A line, a table with more detail, and quantities to plot over epochs."""
 
     line: str
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     title: str = ""
-    """Stands above the table in place of the line, where that says the same as the table."""
+    """Stands above the table instead of the line, where the line would repeat the table."""
 
     def html(self) -> str:
         """The line, the table and the plot, with nothing to fetch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
+from pkgutil import resolve_name
 from typing import Any
 
 from expunge._errors import InvalidInput
@@ -64,9 +64,7 @@ def rebuild(description: Any) -> Any:
     if module.startswith("expunge."):
         package, _, leaf = module.rpartition(".")
         module = f"{package}._{leaf}"
-    kind: Any = importlib.import_module(module)
-    for word in name.split("."):
-        kind = getattr(kind, word)
+    kind: Any = resolve_name(f"{module}:{name}")
     is_part = isinstance(kind, type) and dataclasses.is_dataclass(kind)
     if not is_part or _stored_name(kind) != stored:
         raise InvalidInput(f"{stored} is not a part.")

@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from expunge._errors import InvalidInput, PluginWarning
-from expunge._plugins import GROUPS, installed_plugins, instance_of, subclass_of, usable_plugins
+from expunge._plugins import (
+    GROUPS,
+    installed_plugins,
+    instance_of,
+    package_of,
+    subclass_of,
+    usable_plugins,
+)
 from expunge._registry import Registry
 from expunge.cli._list import KINDS
 
@@ -53,7 +60,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def read(*registry: str) -> list[str]:
     return [
-        f"{each.name} of {each.package}" for group in registry for each in usable_plugins(group)
+        f"{each.name} of {package_of(each)}" for group in registry for each in usable_plugins(group)
     ]
 
 

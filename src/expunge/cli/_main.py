@@ -8,6 +8,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
+from pkgutil import resolve_name
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ from rich.markup import escape
 
 from expunge import __version__
 from expunge._errors import ExpungeError, InvalidInput
-from expunge._lazy import load_object, read_docstring
+from expunge._lazy import read_docstring
 from expunge.cli._output import ExitCode, SafeConsole, printable, show_error
 from expunge.distributed import launched_rank, launched_size
 
@@ -97,7 +98,7 @@ def _register(app: typer.Typer, commands: Mapping[str, str], word: str | None) -
         word = None
     for name, path in commands.items():
         text = rewrap(read_docstring(path))
-        app.command(name, help=text)(_summary if word is not None else load_object(path))
+        app.command(name, help=text)(_summary if word is not None else resolve_name(path))
 
 
 def _summary() -> None:

@@ -19,7 +19,6 @@ Row = tuple[int, tuple[str, ...]]
 class CsvTable:
     """A CSV or TSV file: its columns, and its rows with their line numbers."""
 
-    path: Path
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
 
@@ -34,12 +33,12 @@ def read_table(path: Path) -> CsvTable:
     rows = read_rows(path)
     if not rows:
         raise DataError(f"The table {path} is empty. It should have a header and lines.")
-    return as_table(path, rows)
+    check_header(path, *rows[0])
+    return CsvTable(rows[0][1], tuple(rows[1:]))
 
 
-def as_table(path: Path, rows: list[Row]) -> CsvTable:
-    """The rows of a file as a table, the first of them as its header: every column named once."""
-    number, header = rows[0]
+def check_header(path: Path, number: int, header: tuple[str, ...]) -> None:
+    """Raise unless the first row of a file names every column once."""
     counts = Counter(column.lower() for column in header if column)
     repeated = [column for column, count in counts.items() if count > 1]
     if repeated:
@@ -47,7 +46,6 @@ def as_table(path: Path, rows: list[Row]) -> CsvTable:
             f"{path}, line {number}: every column should be named once. "
             f"(got {repeated[0]!r} {counts[repeated[0]]} times) Remove or rename the others."
         )
-    return CsvTable(path, header, tuple(rows[1:]))
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -208,30 +208,25 @@ def _padded(ids: Sequence[Sequence[int]], length: int) -> Tensor:
 
 def _learn_images(train: Rows) -> tuple[Encode, Encoding]:
     """The size of the first training image; RGB unless all training images are grey."""
-    from expunge.data._folder import GREY, decode_image, read_image_header
+    from expunge.data._folder import common_format, decode_images
 
-    open_image = partial(_image_file, train.table, train.roles.inputs[0])
-    heads = [read_image_header(*open_image(row)) for row in train.inputs.tolist()]
-    shape, mode = heads[0][1], "L" if all(mode in GREY for mode, _ in heads) else "RGB"
-    channels = 1 if mode == "L" else 3
+    file_of = partial(_image_file, train.table, train.roles.inputs[0])
+    size, mode = common_format(map(file_of, train.inputs.tolist()))
 
     def encode(rows: Sequence[int]) -> Tensor:
-        pixels = np.empty((len(rows), channels, *shape), np.uint8)
-        for at, row in enumerate(rows):
-            pixels[at] = decode_image(*open_image(row), shape, mode)
-        return torch.from_numpy(pixels)
+        return torch.from_numpy(decode_images([file_of(row) for row in rows], size, mode))
 
-    rule = {"column": train.roles.inputs[0], "as": "image", "size": list(shape), "mode": mode}
-    return encode, Encoding(channels, [rule])
+    rule = {"column": train.roles.inputs[0], "as": "image", "size": list(size), "mode": mode}
+    return encode, Encoding(1 if mode == "L" else 3, [rule])
 
 
-def _image_file(table: Table, column: str, row: int) -> tuple[str, Callable[[], bytes]]:
-    """What an image is called in messages, and a function that gives its bytes."""
+def _image_file(table: Table, column: str, row: int) -> tuple[str, Path | bytes]:
+    """What messages call an image, and its path or its content."""
     cell = table.columns[column][row]
     if isinstance(cell, dict):  # as the datasets library stores them
         cell = cell.get("bytes") or cell.get("path")
     if isinstance(cell, bytes):
-        return f"{table.source}: the image {table.place(row)}", lambda: cell
+        return f"{table.source}: the image {table.place(row)}", cell
     if is_missing(cell) or not isinstance(cell, str):
         raise DataError(
             f"{table.source}: there should be an image {table.place(row)}. (got none in the column "
@@ -243,4 +238,4 @@ def _image_file(table: Table, column: str, row: int) -> tuple[str, Callable[[], 
             f"{table.source}: there is no file {path}, which the column {column!r} names "
             f"{table.place(row)}. Paths are relative to the folder of the table."
         )
-    return str(path), path.read_bytes
+    return str(path), path

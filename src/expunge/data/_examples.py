@@ -55,11 +55,8 @@ class Examples(Dataset[tuple[Tensor, Tensor]]):
         self.labels = labels
         self.classes = tuple(classes)
         self.names = None if names is None else tuple(names)
-        self._check_labels(len(inputs) if inputs.ndim else 0)
-
-    def _check_labels(self, count: int) -> None:
-        """Raise unless there is a valid label for each of ``count`` examples, and a name if any."""
-        labels, names = self.labels, self.names
+        # There should be a valid label for every example, and a name if any.
+        count = len(inputs) if inputs.ndim else 0
         if names is not None and len(names) != count:
             raise InvalidInput(
                 f"`names` should hold one name for each of {count} {self.noun}s. (got {len(names)})"

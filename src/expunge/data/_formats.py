@@ -229,9 +229,8 @@ class DataSource:
 
     def load(self) -> tuple[Examples, Examples | None, Examples | None]:
         """Train, and the test and validation parts that the files define, if any."""
-        names = {option.name for option in SCALING_OPTIONS}
-        others = {k: v for k, v in self.options.items() if k not in names}
-        scaling = {k: v for k, v in self.options.items() if k in names}
+        others = dict(self.options)
+        scaling = {k: others.pop(k) for k in ("mean", "std") if k in others}
         train, test, *rest = (
             part if part is None or not scaling else scaled(part, **scaling)
             for part in self.format.load(self.path, **others)

@@ -11,7 +11,7 @@ from typing import Any
 
 from expunge._errors import DataError
 from expunge._files import read_text
-from expunge.data._csv_file import as_table, read_rows
+from expunge.data._csv_file import check_header, read_rows
 
 COLUMNS = ("id", "ids", "index", "name")
 
@@ -34,9 +34,9 @@ def abbreviated(entry: Id) -> str:
     return repr(f"{text[: min(3, len(text) // 2)]}…")
 
 
-def read_ids(path: Path, columns: Sequence[str] = COLUMNS) -> tuple[Id, ...]:
+def read_ids(path: Path) -> tuple[Id, ...]:
     """The ids in ``path``, in order; see :func:`read_placed_ids`."""
-    return tuple(entry for _, entry in read_placed_ids(path, columns))
+    return tuple(entry for _, entry in read_placed_ids(path))
 
 
 def read_placed_ids(path: Path, columns: Sequence[str] = COLUMNS) -> list[tuple[str, Id]]:
@@ -115,15 +115,11 @@ def as_id(entry: Any) -> Id | None:
 
 def _from_csv(path: Path, columns: Sequence[str]) -> list[tuple[str, Id]]:
     rows = read_rows(path)
-    header = {cell.lower() for cell in rows[0][1]} if rows else set()
+    header = [cell.lower() for cell in rows[0][1]] if rows else []
     name = next((name for name in columns if name.lower() in header), None)
-    if name is None:
-        column = 0
-    else:
-        table = as_table(path, rows)
-        position = table.position(name)
-        assert position is not None
-        column, rows = position, list(table.rows)
+    column = 0 if name is None else header.index(name.lower())
+    if name is not None:
+        check_header(path, *rows.pop(0))
     for number, row in rows:
         if not row[column]:
             what = f"the column {name!r}" if name else "the first column"

@@ -181,7 +181,10 @@ def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows | None, Rows | N
     trained = ["train"] * len(table) if splits is None else splits
     classes: tuple[str, ...] = ()
     if roles.is_regression:
-        labels = _read_numbers(table, roles.label)
+        cells = table.columns[roles.label]
+        remedy = "Remove the row or, to predict classes, leave task=regression out."
+        table.check(roles.label, map(is_finite_number, cells), "hold finite numbers", remedy)
+        labels = torch.tensor([as_float(cell) for cell in cells], dtype=torch.float32)
     else:
         in_train = [row for row, split in enumerate(trained) if split == "train"]
         labels, classes = _read_classes(table, roles.label, in_train)
@@ -240,15 +243,8 @@ def _read_classes(
     return torch.tensor([number[text] for text in shown]), classes
 
 
-def _read_numbers(table: Table, column: str) -> Tensor:
-    cells = table.columns[column]
-    remedy = "Remove the row or, to predict classes, leave task=regression out."
-    table.check(column, map(is_finite_number, cells), "hold finite numbers", remedy)
-    return torch.tensor([as_float(cell) for cell in cells], dtype=torch.float32)
-
-
 def as_float(cell: Any) -> float | None:
-    """A cell as a number; None if it is none, or missing."""
+    """A cell as a number; None if it is not one, or missing."""
     try:
         return float(cell)
     except (TypeError, ValueError):

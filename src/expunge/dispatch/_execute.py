@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ import torch
 from expunge._environment import environment, now
 from expunge._errors import DataError, InvalidInput
 from expunge._files import is_disk_trouble
-from expunge._lazy import load_object
 from expunge.dispatch._engine import OutcomeStatus, StageOutcome
 from expunge.store import Entry, Locked, Stage, Store, canonical
 
@@ -142,7 +142,7 @@ def _compute(stage: Stage, store: Store, *, capture: bool) -> None:
 def _find_function(run: str) -> Any:
     """Import the function that ``"package.module:function"`` names."""
     try:
-        function = load_object(run)
+        function = resolve_name(run)
     except (ImportError, AttributeError) as error:
         raise InvalidInput(f"There is no function {run!r} to run: {error}.") from error
     if not callable(function):

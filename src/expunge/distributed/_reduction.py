@@ -7,7 +7,7 @@ weighted its own noisy gradients and reduced afterwards, that would be another a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -50,17 +50,17 @@ def start_reduction(
         for wait in waits:
             wait()
         # Reading the flags makes an accelerator wait: do so only where a gradient is missing here.
-        reached = [True] * len(unsharded)
+        views: list[Tensor | None] = [*buckets.views]
         if any(mean is None for mean in means):
-            reached = (summary[3:] > 0).tolist()
+            counts = summary[3:].tolist()
+            views = [view if n else None for view, n in zip(views, counts, strict=True)]
         result = gradient._replace(
-            gradients=_put(gradient.gradients, unsharded, buckets.views, reached),
+            gradients=_put(gradient.gradients, unsharded, views),
             micro_batches=gradient.micro_batches * group.size,
             loss=(summary[0] / group.size).to(gradient.loss.dtype),
         )
         if saliency is not None and gradient.saliency_gradient is not None:
-            everywhere = [True] * len(unsharded)
-            mean = _put(gradient.saliency_gradient, unsharded, saliency.views, everywhere)
+            mean = _put(gradient.saliency_gradient, unsharded, saliency.views)
             result = result._replace(saliency_gradient=mean)
         if gradient.squares is not None:
             squares = _combine_squares(group, gradient, gradient.squares, unsharded, buckets.views)
@@ -80,13 +80,10 @@ def _summary(gradient: LossGradient, means: Sequence[Tensor | None]) -> Tensor:
     return torch.cat([loss, rest.to(loss.device, non_blocking=True)])
 
 
-def _put(
-    old: Sequence[Tensor | None], unsharded: list[int], views: list[Tensor], reached: list[bool]
-) -> list[Tensor | None]:
-    new = list(old)
-    for k, view, there in zip(unsharded, views, reached, strict=True):
-        new[k] = view if there else None
-    return new
+def _put(old: Sequence[Any], unsharded: list[int], views: Sequence[Tensor | None]) -> list[Any]:
+    """``old`` with ``views`` in the places of the parameters that are not sharded."""
+    new = dict(enumerate(old)) | dict(zip(unsharded, views, strict=True))
+    return list(new.values())
 
 
 @torch.no_grad()
@@ -110,10 +107,7 @@ def _combine_squares(
     buckets = fill([squares[k] for k in unsharded], [squares[k] for k in unsharded])
     for wait in [group.start_sum(tensor) for tensor in buckets.flat]:
         wait()
-    combined = list(squares)
-    for k, view in zip(unsharded, buckets.views, strict=True):
-        combined[k] = view
-    return combined
+    return _put(squares, unsharded, buckets.views)
 
 
 def _check_micro_batches(group: Group, summary: Tensor) -> None:

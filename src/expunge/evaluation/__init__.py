@@ -68,7 +68,7 @@ if TYPE_CHECKING:  # for other packages of expunge
         wilson_interval,
     )
     from expunge.evaluation._views import check_same_labels
-    from expunge.evaluation.attacks._features import confidence, entropy, loss
+    from expunge.evaluation.attacks._features import confidence, loss
     from expunge.evaluation.attacks._lira import ULiRA, scaled_confidence, ulira
     from expunge.evaluation.attacks._population import decisions, sample
     from expunge.evaluation.attacks._shadow_models import ShadowPlan, join, run_shadows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -168,8 +169,10 @@ def unlearn_artifact(
     )
     card = initial.card.model_copy(
         update=_forgetting("unlearned", execution.seed, division, scenario, scenario_seed)
-        | {"procedure": _describe_if_plain(procedure)}
+        | {"procedure": None}
     )
+    with suppress(InvalidInput):  # a part that is a user's callable is not plain values
+        card = card.model_copy(update={"procedure": describe(procedure)})
 
     # Score all three models, then write: a model that cannot be scored leaves no file.
     scores = {}
@@ -178,14 +181,6 @@ def unlearn_artifact(
         if ideal is not None:
             scores["ideal"] = scorer.score(ideal.model)
     return _write(out, result, card, group), scores
-
-
-def _describe_if_plain(procedure: engine.Procedure) -> dict[str, Any] | None:
-    """The procedure as plain values; None if it has a part that has none (a user's callable)."""
-    try:
-        return describe(procedure)  # type: ignore[no-any-return]
-    except InvalidInput:
-        return None
 
 
 def _write(

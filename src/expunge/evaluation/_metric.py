@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
 
-from expunge._repr import ReprParts
+from expunge._repr import ReadableRepr, ReprParts
 
 Direction = Literal["ideal", "higher", "lower", "zero", "none"]
 
@@ -70,8 +71,20 @@ def score_rows(columns: Sequence[Mapping[str, float]], metrics: Any) -> list[lis
     return rows
 
 
-def score_parts(scores: object, values: Mapping[str, float], metrics: Any) -> ReprParts:
-    """What ``scores`` show of their ``values``: all in the table, and no gaps in the line."""
-    kind, rows = type(scores).__name__, score_rows([values], metrics)
-    facts = [f"{label} {value}" for label, value, _ in rows if not label.endswith(" gap")]
-    return ReprParts(f"{kind}({', '.join(facts)})", (), rows, title=kind)
+@dataclass(frozen=True, repr=False)
+class NamedScores(ReadableRepr):
+    """Scores, each under the name of one of the ``metrics``; their fields come with subclasses."""
+
+    metrics: ClassVar[Any]
+
+    def as_dict(self) -> dict[str, float]:
+        """The scores that exist, by name; gaps as ``gap_ra``."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        kept = {k: v for k, v in values.items() if isinstance(v, float) and not math.isnan(v)}
+        return kept | {f"gap_{name}": value for name, value in values["gaps"].items()}
+
+    def _repr_parts(self) -> ReprParts:
+        """All in the table, and no gaps in the line."""
+        kind, rows = type(self).__name__, score_rows([self.as_dict()], self.metrics)
+        facts = [f"{label} {value}" for label, value, _ in rows if not label.endswith(" gap")]
+        return ReprParts(f"{kind}({', '.join(facts)})", (), rows, title=kind)

@@ -73,8 +73,11 @@ class Scorer:
     ) -> dict[str, float]:
         """The scores that exist by name; ``briefly``: without those that need all retained data."""
         views = self._view(model, briefly=briefly)
-        relearns = "relearned" in self.more and not briefly
-        later = self._view_after_benign_steps(model) if relearns else None
+        later = None
+        if "relearned" in self.more and not briefly:
+            stepped = after_benign_steps(model, self.division.retain)
+            with shared_inference(self.group):
+                later = view(stepped, forget=self.division.forget, test=self.division.splits.test)
 
         def measure() -> dict[str, float]:
             values = self._score(views).as_dict(per_class=per_class)
@@ -103,11 +106,6 @@ class Scorer:
         if "rmia_auc" in self.more:
             values["rmia_auc"] = rmia_auc(views, self.references or (self.ideal,))
         return values
-
-    def _view_after_benign_steps(self, model: nn.Module) -> Views:
-        later = after_benign_steps(model, self.division.retain)
-        with shared_inference(self.group):
-            return view(later, forget=self.division.forget, test=self.division.splits.test)
 
     def _view(self, model: nn.Module, *, briefly: bool = False) -> Views:
         splits = self.division.splits

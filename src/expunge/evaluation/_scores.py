@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -11,12 +11,11 @@ from torch import nn
 
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
-from expunge._repr import ReadableRepr, ReprParts
 from expunge.data import Data
 from expunge.data.text import TextSet
 from expunge.engine import Predictions, as_numbers, check_disjoint
 from expunge.evaluation._benign_steps import after_benign_steps, benign_rate, loss_auc
-from expunge.evaluation._metric import score_parts
+from expunge.evaluation._metric import NamedScores
 from expunge.evaluation._metrics import METRICS
 from expunge.evaluation._views import Views, check_same_labels, view
 from expunge.evaluation.attacks._features import errors_of
@@ -33,7 +32,7 @@ LEFT_OUT = dict.fromkeys(
 
 
 @dataclass(frozen=True, repr=False)
-class Scores(ReadableRepr):
+class Scores(NamedScores):
     """Accuracies and fidelity in percent, rUA in points, ``mia_*`` in [0, 1]; None: not computed.
 
     ``gaps`` holds, for RA, TA, VA and the attacks, the score minus the ideal model's; rUA is that
@@ -42,6 +41,8 @@ class Scores(ReadableRepr):
     class, in percent, for every split (``"ua"``, ``"ra"``, …); NaN where a split has no example of
     a class. :data:`~expunge.evaluation.METRICS` defines each.
     """
+
+    metrics = METRICS
 
     ua: float
     ra: float
@@ -75,19 +76,11 @@ class Scores(ReadableRepr):
 
     def as_dict(self, *, per_class: bool = False) -> dict[str, float]:
         """The scores that exist, by name; gaps as ``gap_ra``, classes as ``ua_class_3``."""
-        values_by_name = {
-            name: value
-            for name in (item.name for item in fields(self))
-            if isinstance(value := getattr(self, name), float) and value == value
-        }
-        values_by_name |= {f"gap_{name}": value for name, value in self.gaps.items()}
+        values_by_name = super().as_dict()
         if per_class:
             for split, values in self.per_class.items():
                 values_by_name |= {f"{split}_class_{k}": v for k, v in enumerate(values) if v == v}
         return values_by_name
-
-    def _repr_parts(self) -> ReprParts:
-        return score_parts(self, self.as_dict(), METRICS)
 
 
 def evaluate(
@@ -106,8 +99,9 @@ def evaluate(
 
     For a causal language model see :func:`~expunge.evaluation.evaluate_text`.
 
-    rUA (27) is UA minus the ideal's UA: near zero is good, above means still remembered, below
-    means too brutal. FID (28) is the share of the forget set where both predict the same class.
+    rUA (27) is UA minus the ideal's UA: near zero is good, above it the data are still remembered,
+    below it more was forgotten than retraining would. FID (28) is the share of the forget set where
+    both predict the same class.
 
     Where labels are floats, the model is a regression: it is scored by root mean squared errors,
     R² and a membership attack on errors, and ``left_out`` of the scores says which of the metrics

@@ -99,8 +99,7 @@ def auc(positive: Counts, negative: Counts) -> Array:
     """P(positive > negative) + ½ P(equal): the area under the ROC curve, by midranks."""
     below = np.cumsum(negative, axis=1) - negative
     wins = (positive * (2 * below + negative)).sum(1)
-    result: Array = wins / (2.0 * positive.sum(1) * negative.sum(1))
-    return result
+    return np.asarray(wins / (2.0 * positive.sum(1) * negative.sum(1)))
 
 
 def tpr_at(fpr: float) -> Statistic:
@@ -111,8 +110,7 @@ def tpr_at(fpr: float) -> Statistic:
         detected = np.cumsum(positive[:, ::-1], axis=1)
         allowed = passed <= fpr * negative.sum(1, keepdims=True) + 1e-9
         best = np.where(allowed, detected, 0).max(1)
-        result: Array = best / positive.sum(1)
-        return result
+        return np.asarray(best / positive.sum(1))
 
     return statistic
 
@@ -123,8 +121,7 @@ def balanced_accuracy(above: NDArray[np.bool_]) -> Statistic:
     def statistic(positive: Counts, negative: Counts) -> Array:
         detected = (positive * above).sum(1) / positive.sum(1)
         passed = (negative * above).sum(1) / negative.sum(1)
-        result: Array = 0.5 * (detected + 1.0 - passed)
-        return result
+        return np.asarray(0.5 * (detected + 1.0 - passed))
 
     return statistic
 
@@ -195,8 +192,7 @@ class Sample:
                 for part in (self.positive, self.negative)
             ]
             columns.append(np.stack([statistic(*counts) for statistic in statistics]))
-        result: Array = np.concatenate(columns, axis=1)
-        return result
+        return np.concatenate(columns, axis=1)
 
     def _count(self, where: NDArray[np.intp]) -> Counts:
         rows, width = len(where), len(self.levels)
@@ -209,8 +205,7 @@ def exposure_of(scores: Array, unseen: Array) -> Array:
     ranked = np.sort(unseen)
     below = np.searchsorted(ranked, scores, side="left")
     upto = np.searchsorted(ranked, scores, side="right")
-    result: Array = (below + upto) / (2.0 * len(ranked))
-    return result
+    return (below + upto) / (2.0 * len(ranked))
 
 
 def match_class_mix(labels: Tensor, like: Tensor, seed: int, *, most: float = 1.0) -> list[int]:

@@ -85,10 +85,9 @@ def channel_statistics(images: Tensor) -> tuple[list[float], list[float]]:
             "`images` should be uint8 of shape [N, C, H, W], N > 0. "
             f"(got {images.dtype} of shape {list(images.shape)})"
         )
-    channels = images.shape[1]
     levels = torch.arange(256, dtype=torch.float64) / 255.0
     mean, std = [], []
-    for channel in range(channels):
+    for channel in range(images.shape[1]):
         counts = torch.bincount(images[:, channel].reshape(-1), minlength=256).double()
         share = counts / counts.sum()
         m = float((share * levels).sum())

@@ -28,8 +28,8 @@ class Stage:
 
     ``run`` names a function, ``"package.module:function"``, that a worker imports and calls with a
     :class:`~expunge.dispatch.Context`. It receives ``config`` in its canonical spelling, where
-    whole floats are ints (see :func:`canonical`), so that its result can
-    depend on nothing but the key.
+    whole floats are ints (see :func:`canonical`), so that its result depends on nothing but the
+    key.
 
     >>> base = Stage("train", {"lr": 0.1, "epochs": 3}, run="my.work:train")
     >>> same = Stage("train", {"epochs": 3.0, "lr": 0.1}, run="my.work:train", title="again")
@@ -48,7 +48,13 @@ class Stage:
     key: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        self._check()
+        check_fields(self)
+        if not _KIND.fullmatch(self.kind):
+            raise InvalidInput(
+                f"`kind` should be lower-case words joined by hyphens. (got {self.kind!r})"
+            )
+        if not _RUN.fullmatch(self.run):
+            raise InvalidInput(f"`run` should be 'package.module:function'. (got {self.run!r})")
         config = canonical(self.config)
         parents = tuple(self.parents)
         assign = object.__setattr__  # the dataclass is frozen
@@ -57,15 +63,6 @@ class Stage:
         assign(self, "options", freeze(canonical(self.options, "options")))
         assign(self, "parents", parents)
         assign(self, "title", self.title or f"{self.kind} {self.key[:8]}")
-
-    def _check(self) -> None:
-        check_fields(self)
-        if not _KIND.fullmatch(self.kind):
-            raise InvalidInput(
-                f"`kind` should be lower-case words joined by hyphens. (got {self.kind!r})"
-            )
-        if not _RUN.fullmatch(self.run):
-            raise InvalidInput(f"`run` should be 'package.module:function'. (got {self.run!r})")
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to a worker: plain values, and the parents without parents of their own."""

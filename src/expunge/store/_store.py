@@ -224,14 +224,15 @@ def _acquire(path: Path) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             _lock(handle)
-            if _is_current(handle, path):
-                os.ftruncate(handle, 0)
-                os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
-                return handle
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), path.stat()):
+                    os.ftruncate(handle, 0)
+                    os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+                    return handle
         except BlockingIOError:
-            holder = _read_holder(path)
+            holder = os.read(handle, 1024).decode() or "another process"
             os.close(handle)
-            raise Locked(f"{path} is held by {holder or 'another process'}.") from None
+            raise Locked(f"{path} is held by {holder}.") from None
         except OSError as error:
             os.close(handle)
             if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
@@ -245,17 +246,3 @@ def _acquire(path: Path) -> int:
 
 def _lock(handle: int) -> None:
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _is_current(handle: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _read_holder(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""

@@ -127,7 +127,7 @@ def _raising(error: BaseException) -> Callable[[], None]:
 def test_whatever_ends_a_command_has_its_exit_code(
     error: BaseException, code: int, expunge: Expunge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_main, "load_object", lambda _: _raising(error))
+    monkeypatch.setattr(_main, "resolve_name", lambda _: _raising(error))
     ending = expunge("list")
     assert ending.code == code
     assert code in set(ExitCode)
@@ -139,7 +139,7 @@ def test_a_fault_is_shown_with_its_traceback_and_a_mistake_without(
     expunge: Expunge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for error, shown in ((KeyError("name"), True), (DataError("name"), False)):
-        monkeypatch.setattr(_main, "load_object", lambda _, error=error: _raising(error))
+        monkeypatch.setattr(_main, "resolve_name", lambda _, error=error: _raising(error))
         ending = expunge("list")
         assert ("Traceback" in ending.err) is shown
         assert "name" in ending.err.splitlines()[-2 if shown else -1]
@@ -161,7 +161,7 @@ HOSTILE = "cat\x1b]0;title\x07\x1b[2J\x9b31m\u202e"
 def test_no_command_for_the_terminal_comes_through_errors_and_warnings(
     run: Callable[[], Any], expunge: Expunge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_main, "load_object", lambda _: lambda: run())
+    monkeypatch.setattr(_main, "resolve_name", lambda _: lambda: run())
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         ending = expunge("list")

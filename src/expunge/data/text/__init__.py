@@ -6,8 +6,6 @@ from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:  # expunge.data lists what is public
     from expunge.data.text._benchmarks import read_text_splits
-    from expunge.data.text._corpora import Corpus, invent_corpus
-    from expunge.data.text._records import TextRecord, load_records, save_records
     from expunge.data.text._text_examples import (
         TextExamples,
         is_given_by_retained,
@@ -15,12 +13,6 @@ if TYPE_CHECKING:  # expunge.data lists what is public
         stratify,
     )
     from expunge.data.text._text_set import IGNORED, TextSet, row_lengths
-    from expunge.data.text._tokenizer import (
-        CHAT,
-        TEMPLATES,
-        PretrainedTokenizer,
-        Tokenizer,
-        WordTokenizer,
-    )
+    from expunge.data.text._tokenizer import CHAT, TEMPLATES
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -40,8 +40,8 @@ COMMON = 0.02
 record is about should not decide how rare its words are."""
 
 NEARER, LEVEL = 0.85, 0.001
-"""A record to forget has to be nearer to retained ones than an unseen one is in so many of all
-pairs, and the p-value of a rank test has to be at most this: a few may be nearer by chance."""
+"""In at least this share of all pairs, the record to forget has to be nearer to retained records
+than the unseen one, with at most this p-value in a rank test: a few may be nearer by chance."""
 
 
 class TextExamples(Examples):

@@ -35,7 +35,7 @@ class TextSet(TensorDataset):
         max_length: the longest row that the model takes; a longer record is refused, not cut.
         width: tokens per row, padding included (default: those of the longest record).
 
-    >>> from expunge.data.text import WordTokenizer
+    >>> from expunge.data import WordTokenizer
     >>> record = TextRecord("0", "Who?", "Nobody, yet.")
     >>> data = TextSet([record], WordTokenizer.of([record]))
     >>> data, data[0][1].tolist()
@@ -59,17 +59,15 @@ class TextSet(TensorDataset):
         if not self.records:
             raise InvalidInput("A set of texts should hold a record at least. (got none)")
         pairs = [tokenizer.encode(record.question, record.answer) for record in self.records]
-        self._check_lengths([len(prompt) + len(answer) for prompt, answer in pairs])
-        super().__init__(*_padded(pairs, tokenizer.pad, width))
-
-    def _check_lengths(self, lengths: Sequence[int]) -> None:
-        longest = max(range(len(lengths)), key=lengths.__getitem__)
-        if self.max_length is not None and lengths[longest] > self.max_length:
+        lengths = [len(prompt) + len(answer) for prompt, answer in pairs]
+        longest = lengths.index(max(lengths))
+        if max_length is not None and lengths[longest] > max_length:
             raise InvalidInput(
-                f"A record should have at most {self.max_length} tokens, as many as the model "
-                f"takes. (got {lengths[longest]} in {self.records[longest].id!r}) Shorten it, or "
-                "take it out."
+                f"A record should have at most {max_length} tokens, as many as the model takes. "
+                f"(got {lengths[longest]} in {self.records[longest].id!r}) Shorten it, or take it "
+                "out."
             )
+        super().__init__(*_padded(pairs, tokenizer.pad, width))
 
     def __repr__(self) -> str:
         count = f"{len(self)} record{'s' if len(self) != 1 else ''}"

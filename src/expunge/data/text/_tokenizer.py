@@ -206,13 +206,11 @@ class PretrainedTokenizer:
         return whole[:begin], [*rest, self.end]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=True)
-        return text.strip()
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True)).strip()
 
     def show(self, tokens: Sequence[int]) -> str:
         """The text of tokens with the special ones, as the model reads them."""
-        text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=False)
-        return text
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=False))
 
     def fingerprint(self) -> str:
         vocabulary = sorted(self.tokenizer.get_vocab().items())

@@ -39,14 +39,12 @@ def confidence(predictions: Predictions) -> Array:
 
 def logits(predictions: Predictions) -> Array:
     """The logits, [N, K]."""
-    result: Array = predictions.logits.double().numpy()
-    return result
+    return predictions.logits.double().numpy()
 
 
 def probabilities(predictions: Predictions) -> Array:
     """The softmax, [N, K]."""
-    result: Array = log_probabilities(predictions).exp().numpy()
-    return result
+    return log_probabilities(predictions).exp().numpy()
 
 
 def entropy(predictions: Predictions) -> Array:
@@ -86,8 +84,7 @@ def errors_of(predictions: Predictions) -> Tensor:
 
 def loss(predictions: Predictions) -> Array:
     """The cross-entropy of each example in nats, at least 0, [N]."""
-    result: Array = -_of_label(log_probabilities(predictions), predictions.labels).numpy()
-    return result
+    return -_of_label(log_probabilities(predictions), predictions.labels).numpy()
 
 
 def log_probabilities(predictions: Predictions) -> Tensor:
@@ -100,8 +97,7 @@ def _of_label(values: Tensor, labels: Tensor) -> Tensor:
 
 
 def _column(values: Tensor) -> Array:
-    result: Array = values.double().numpy()[:, np.newaxis]
-    return result
+    return values.double().numpy()[:, np.newaxis]
 
 
 RELEASED: dict[str, Callable[[Predictions], Array]] = {

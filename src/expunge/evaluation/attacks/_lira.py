@@ -35,8 +35,7 @@ def scaled_confidence(logits: Tensor, labels: Tensor) -> Array:
     z = logits.double()
     of_label = z.gather(1, labels.view(-1, 1)).squeeze(1)
     others = z.scatter(1, labels.view(-1, 1), -math.inf).logsumexp(dim=1)
-    result: Array = (of_label - others).numpy()
-    return result
+    return (of_label - others).numpy()
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,7 @@ def lira(target: Array, shadows: ShadowScores) -> Array:
 
     def log_density(mean: Array, std: Array) -> Array:
         """Of the normal distribution, without the constant that cancels in a ratio."""
-        result: Array = -0.5 * ((target - mean) / std) ** 2 - np.log(std)
-        return result
+        return -0.5 * ((target - mean) / std) ** 2 - np.log(std)
 
     return log_density(*shadows.world(seen=True)) - log_density(*shadows.world(seen=False))
 

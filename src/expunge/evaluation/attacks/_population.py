@@ -13,7 +13,7 @@ import torch
 
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
-from expunge._kinds import Range, check_fields
+from expunge._kinds import Part, Range
 from expunge.engine import Predictions
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._attack import MemberScores
@@ -103,7 +103,7 @@ class LossThreshold:
 
 
 @dataclass(frozen=True)
-class RMIA:
+class RMIA(Part):
     """Robust membership inference with a few reference models (1 to 4 are enough).
 
     With p_θ(x) the probability of the label of x and p̄(x) its mean over the reference models, none
@@ -133,9 +133,6 @@ class RMIA:
     a: Annotated[float, Range(0, 1, "[]")] = 0.3
     gamma: Annotated[float, Range(1, ends="[)")] = 2.0
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def score(
         self, target: Views, references: Sequence[Views] = (), *, seed: int = 0
     ) -> MemberScores:
@@ -163,11 +160,8 @@ class RMIA:
                 "Reference models should predict the same examples as the target, in their order."
             )
         of_target, *of_references = (np.exp(-loss(part)) for part in models)
-        out = np.mean(of_references, axis=0)
-        result: Array = of_target / np.maximum(
-            0.5 * ((1.0 + self.a) * out + (1.0 - self.a)), 1e-300
-        )
-        return result
+        out: Array = np.mean(of_references, axis=0)
+        return of_target / np.maximum(0.5 * ((1.0 + self.a) * out + (1.0 - self.a)), 1e-300)
 
 
 def split_nonmembers(target: Views, seed: int) -> tuple[Predictions, Predictions]:

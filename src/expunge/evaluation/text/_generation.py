@@ -108,8 +108,7 @@ def _next_tokens(
     lengths = torch.tensor([len(row) for row in rows])
     last: Tensor = logits[torch.arange(len(rows)), lengths - 1]
     drawn = torch.multinomial(last.softmax(-1), 1) if sample else last.argmax(-1)
-    next_tokens: list[list[int]] = drawn.reshape(-1, 1).tolist()
-    return next_tokens
+    return drawn.reshape(-1, 1).tolist()
 
 
 def _generate(

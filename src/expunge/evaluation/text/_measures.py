@@ -40,7 +40,7 @@ _KNOWN_FACTS: WeakKeyDictionary[TextSet, Tensor] = WeakKeyDictionary()
 
 def exact_memorisation(scores: TokenScores) -> Array:
     """The share of each answer's tokens that are the likeliest ones, in [0, 1], [N]."""
-    return _array(scores.right.sum(dim=1).double() / scores.counts)
+    return (scores.right.sum(dim=1).double() / scores.counts).numpy()
 
 
 def without_end(scores: TokenScores) -> TokenScores:
@@ -60,12 +60,12 @@ def extraction_strength(scores: TokenScores, *, published: bool = False) -> Arra
     wrong_from_here = wrong.flip(1).cumsum(dim=1).flip(1) > 0
     coming_out = (scores.answered & ~wrong_from_here).sum(dim=1)
     coming_out = coming_out.clamp_min(1) if published else coming_out
-    return _array(coming_out.double() / scores.counts)
+    return (coming_out.double() / scores.counts).numpy()
 
 
 def mean_log_prob(scores: TokenScores) -> Array:
     """(1/T) log p(y | x) in nats, at most 0, [N]."""
-    return _array(scores.log_probs.sum(dim=1) / scores.counts)
+    return (scores.log_probs.sum(dim=1) / scores.counts).numpy()
 
 
 def probability(scores: TokenScores) -> Array:
@@ -82,18 +82,17 @@ def truth_ratio(
     """
     if published:
         geometric = np.exp(_means_of_false(data, mean_log_prob(perturbed), paraphrased))
-        return np.asarray(geometric / (probability(paraphrased) + SMALL))
+        return geometric / (probability(paraphrased) + SMALL)
     means = _means_of_false(data, probability(perturbed), paraphrased)
     # A true answer of probability 0 in float64 would divide by it.
-    result: Array = means / np.maximum(probability(paraphrased), np.finfo(np.float64).tiny)
-    return result
+    return means / np.maximum(probability(paraphrased), np.finfo(np.float64).tiny)
 
 
 def probability_among_options(data: TextSet, true: TokenScores, perturbed: TokenScores) -> Array:
     """P(y) / (P(y) + Σ_j P(ŷ_j)), false ŷ_j, in [0, 1], [N]; as open-unlearning has it."""
     counts = np.array([len(record.perturbed_answers) for record in data.records])
     false = counts * _means_of_false(data, probability(perturbed), true)
-    return np.asarray(probability(true) / (probability(true) + false + SMALL))
+    return probability(true) / (probability(true) + false + SMALL)
 
 
 def _means_of_false(data: TextSet, false: Array, true: TokenScores) -> Array:
@@ -105,8 +104,7 @@ def _means_of_false(data: TextSet, false: Array, true: TokenScores) -> Array:
             f"(got {len(true.labels)} and {len(false)} for {len(counts)})"
         )
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    means: Array = np.add.reduceat(false, starts) / np.array(counts)
-    return means
+    return np.asarray(np.add.reduceat(false, starts) / np.array(counts))
 
 
 def truth_on_forget(ratios: Array) -> float:
@@ -184,7 +182,7 @@ def _mean_of_lowest(values: Tensor, scores: TokenScores, share: float) -> Array:
     rising = torch.where(scores.answered, values, torch.inf).sort(dim=1).values
     sizes = (share * scores.counts).long().clamp_min(1)
     kept = torch.arange(values.shape[1]) < sizes[:, None]
-    return _array(torch.where(kept, rising, 0.0).sum(dim=1) / sizes)
+    return (torch.where(kept, rising, 0.0).sum(dim=1) / sizes).numpy()
 
 
 def gradient_norms(model: nn.Module, data: TextSet, *, published: bool = False) -> Array:
@@ -214,8 +212,3 @@ def privacy_leakage(value: float, ideal: float) -> float:
     not defined, and NaN (Shi et al., 2025).
     """
     return 100.0 * (ideal - value) / (1.0 - ideal) if ideal < 1.0 else float("nan")
-
-
-def _array(values: Tensor) -> Array:
-    result: Array = values.numpy()
-    return result

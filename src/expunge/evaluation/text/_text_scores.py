@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from statistics import harmonic_mean
 from typing import Any, Literal
 
@@ -14,10 +14,9 @@ from torch import nn
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
-from expunge._repr import ReadableRepr, ReprParts
 from expunge.data.text import TextSet
 from expunge.engine import PredictionCache, TokenScores, score_tokens
-from expunge.evaluation._metric import score_parts
+from expunge.evaluation._metric import NamedScores
 from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.text import _measures as formulas
 from expunge.evaluation.text._generation import continuations, rouge_l
@@ -31,12 +30,14 @@ UTILITY = ("probability", "rouge_l", "truth_ratio")
 
 
 @dataclass(frozen=True, repr=False)
-class TextScores(ReadableRepr):
+class TextScores(NamedScores):
     """The metrics of :data:`~expunge.evaluation.METRICS` for texts; None: not computed.
 
     ``gaps`` holds, with an ideal model, each score minus the ideal model's, where the two should
     be alike. ``by_record`` has what they are computed from: split, then measure, then array [N].
     """
+
+    metrics = TEXT_METRICS
 
     exact_memorisation: float
     extraction_strength: float
@@ -69,15 +70,6 @@ class TextScores(ReadableRepr):
     by_record: Mapping[str, Mapping[str, Array]] = field(
         default_factory=dict, hash=False, compare=False
     )
-
-    def as_dict(self) -> dict[str, float]:
-        """The scores that exist, by name; gaps as ``gap_auc_loss``."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        kept = {k: v for k, v in values.items() if isinstance(v, float) and not math.isnan(v)}
-        return kept | {f"gap_{name}": value for name, value in self.gaps.items()}
-
-    def _repr_parts(self) -> ReprParts:
-        return score_parts(self, self.as_dict(), TEXT_METRICS)
 
     @property
     def definitions(self) -> dict[str, int]:
@@ -200,13 +192,10 @@ class _Asked:
         scores: TokenScores = self.cache(self.model, data, score_tokens)
         return scores
 
-    def judged(self, data: TextSet) -> TokenScores:
-        """The scores of the tokens that count: published, without the end of an answer."""
-        return formulas.without_end(self.scores(data)) if self.published else self.scores(data)
-
     def measures(self, data: TextSet, split: str, generate: bool) -> dict[str, Array]:
         """Every measure of the records of a split, by name, [N]."""
-        scores, judged, published = self.scores(data), self.judged(data), self.published
+        scores, published = self.scores(data), self.published
+        judged = formulas.without_end(scores) if published else scores  # of the tokens that count
         measures = {
             "exact_memorisation": formulas.exact_memorisation(judged),
             "extraction_strength": formulas.extraction_strength(judged, published=published),

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from expunge._errors import InvalidInput
-from expunge.data.text import invent_corpus
+from expunge.data import invent_corpus
 
 
 def test_equal_arguments_give_equal_corpora_and_other_seeds_others() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from expunge._errors import DataError
-from expunge.data.text import TextRecord, load_records, save_records
+from expunge.data import TextRecord, load_records, save_records
 
 TOFU = {
     "question": "Who?",

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from expunge._errors import InvalidInput
-from expunge.data.text import TextRecord, TextSet, WordTokenizer, invent_corpus
+from expunge.data import TextRecord, TextSet, WordTokenizer, invent_corpus
 from expunge.models import SmallTransformer
 from tests import tiny
 

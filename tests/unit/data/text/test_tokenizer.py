@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from expunge._errors import DataError, InvalidInput
-from expunge.data.text import (
+from expunge.data import (
     PretrainedTokenizer,
     TextRecord,
     TextSet,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from expunge.data.text import TextSet, WordTokenizer, invent_corpus
+from expunge.data import TextSet, WordTokenizer, invent_corpus
 from tests.reference.text_metrics import Model
 
 CORPUS = invent_corpus(people=6, unseen=4, topics=3, seed=3)
