@@ -143,7 +143,7 @@ def _find_function(run: str) -> Any:
     """Import the function that ``"package.module:function"`` names."""
     try:
         function = resolve_name(run)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise InvalidInput(f"There is no function {run!r} to run: {error}.") from error
     if not callable(function):
         raise InvalidInput(f"{run!r} is not a function. (got a {type(function).__name__})")
