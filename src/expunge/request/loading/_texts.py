@@ -169,8 +169,7 @@ def model_and_texts_of(model: nn.Module, data: Any, job: Job) -> ModelAndData:
             raise InvalidInput(
                 f"All splits should be TextSets, as train is. (got {type(part).__name__} as {name})"
             )
-    copied = copy.deepcopy(model)
-    build = functools.partial(copy.deepcopy, copied)
+    build = functools.partial(copy.deepcopy, copy.deepcopy(model))
     return _assemble(copy.deepcopy(model), sets, build, job, "The data")
 
 
@@ -226,8 +225,7 @@ def _split(sets: Mapping[str, TextSet], job: Job, source: str) -> tuple[TextSet,
         )
     if "val" in sets and "test" in sets:
         return sets["train"], sets["val"], sets["test"]
-    unseen = sets.get("unseen", sets.get("test"))
-    assert unseen is not None
+    unseen = sets["unseen"] if "unseen" in sets else sets["test"]
     if len(unseen) < 2:
         raise DataError(f"{source}: of unseen records there should be 2 or more. (got 1)")
     order = np.random.default_rng(job.data_seed).permutation(len(unseen))
