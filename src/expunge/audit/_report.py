@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,11 +46,7 @@ def attack_lines(audit: Audit) -> Lines:
 
 def _attack_line(report: AttackReport, verdict: str) -> list[str]:
     estimates = [report.auc, report.balanced_accuracy, *report.tpr.values()]
-    shown = [
-        "" if e.value != e.value else f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
-        for e in estimates
-    ]
-    return [report.name, *shown, verdict]
+    return [report.name, *("" if math.isnan(e.value) else str(e) for e in estimates), verdict]
 
 
 def sentences(audit: Audit) -> list[str]:
