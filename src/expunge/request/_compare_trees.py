@@ -1,7 +1,7 @@
 """Compare two trees of plain values, field by field: what is stated with what was computed again.
 
-Everything is to be equal, but for rounding: another processor, or another number of threads, adds
-up in another order.
+Everything should be equal except for rounding: another processor, or another number of threads,
+adds numbers in another order.
 """
 
 from __future__ import annotations

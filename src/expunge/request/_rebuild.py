@@ -59,14 +59,14 @@ NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
     "what to try next": ("verdict.next_steps",),
     "settings of the run (such as the method)": (),
 }
-"""What of the evidence neither weights nor data tell, by what it is called, and its fields.
+"""What in the evidence cannot be computed from weights and data: a name, and its fields.
 
 The rest of the evidence is computed with these and all settings as they are stated, and compared.
 """
 CHECKED_ELSEWHERE = ("files", "signed_by", "request.ledger.id")
 """Fields that the seal, the signature and the chain of requests are about."""
 OF_THE_REQUEST = ("in_memory", "out", "number")
-"""What a configuration has besides the settings of a job."""
+"""Entries of a configuration that are not settings of a job."""
 
 
 def compare_with_rebuilt(
@@ -104,7 +104,7 @@ def compare_with_rebuilt(
 
     # The evidence, of the model that was judged then.
     config = config_of(job, {}, in_memory=evidence.in_memory, number=entry.number)
-    ids = entry.forgotten.ids  # what they were hashed from is not known
+    ids = entry.forgotten.ids  # hashes: the ids themselves are not in the bundle
     hashed = requested.hashed(key, divided.to_forget)
     known = {"ids": ids, "people": entry.forgotten.people}
     hashed = hashed.model_copy(update=known | {"digest": digest_requested(ids, hashed.asked)})

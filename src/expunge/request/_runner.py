@@ -130,7 +130,7 @@ class RequestRunner:
         discard: bool,
         judge_discarded: bool,
     ) -> Outcome:
-        # Killed when the bundle was there already: nothing is left to do but to tidy up.
+        # Killed after its bundle was written: only tidying up remains.
         if not dry_run and (finished := self._finish_killed()) is not None:
             return finished
         rejudged = self._discarded_before() if judge_discarded else None
@@ -192,9 +192,7 @@ class RequestRunner:
         # Write the bundle; only then is the checkpoint dispensable.
         folder = self.job.out / f"{self.number:04d}"
         seconds = self.stopwatch.seconds
-        evidence = write_bundle(
-            folder, request, divided, result.model, evidence, key=self.key, seconds=seconds
-        )
+        evidence = write_bundle(folder, request, divided, result.model, evidence, self.key, seconds)
         self._tidy_up()
         model = result.model if evidence.unlearned else divided.loaded.model
         return Outcome(found, evidence, folder, model, seconds())
@@ -242,7 +240,7 @@ class RequestRunner:
         return Request(self.job, self.requested, hashed, self.ledger, config)
 
     def _tidy_up(self) -> None:
-        """What comes after the bundle: note the head, remove the checkpoint."""
+        """Finish a request whose bundle is written: note the head, remove the checkpoint."""
         write_ledger_head(Ledger.read(self.job.out))
         self.work.remove()
 
@@ -280,7 +278,7 @@ class RequestRunner:
 
 
 class WorkFolder:
-    """What a request needs to resume after it was killed: a mark of whose it is, a checkpoint."""
+    """What a request needs to resume after it was killed: the request's digest and a checkpoint."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -294,7 +292,7 @@ class WorkFolder:
         return self._mark.read_text(encoding="utf-8") if self._mark.is_file() else None
 
     def claim(self, request: str, *, discard: bool) -> None:
-        """Mark the folder as that of ``request``; what another has done stays, or is dropped."""
+        """Mark the folder as that of ``request``; with ``discard``, drop what another has done."""
         if discard:
             self.remove()
         if self.claimed_by not in (None, request):
