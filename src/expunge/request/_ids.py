@@ -168,7 +168,8 @@ def _may_be_header(given: PlacedIds, places: Mapping[str, Places], job: Job) -> 
     place, entry = given[0][0], str(given[0][1])
     in_table = job.ids is not None and job.ids.suffix.lower() in (".csv", ".tsv")
     is_word = re.fullmatch(r"[^\W\d][\w -]*", entry) is not None
-    return in_table and place == "line 1" and is_word and len(given) > 1 and not places.get(entry)
+    others = any(str(other) != entry for _, other in given)
+    return in_table and place == "line 1" and is_word and others and not places.get(entry)
 
 
 def _find_by_name_or_index(ids: Sequence[str], loaded: ModelAndData) -> dict[str, Places]:

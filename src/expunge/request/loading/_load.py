@@ -77,6 +77,23 @@ class ModelAndData:
     notes: tuple[str, ...] = ()
     cache: PredictionCache = field(default_factory=PredictionCache, repr=False)
 
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        train: Examples,
+        val: Examples,
+        test: Examples,
+        build: Callable[[], nn.Module],
+        notes: tuple[str, ...],
+    ) -> ModelAndData:
+        """A model and its data as they were loaded, with their digests."""
+        prints = "/".join(part.fingerprint() for part in (train, val, test))
+        weights_digest = tensors.state_digest(model.state_dict())
+        data_digest = hashlib.sha256(prints.encode()).hexdigest()
+        digests = weights_digest, data_digest
+        return cls(model, train, val, test, train.classes, *digests, build, notes=notes)
+
     @property
     def sizes(self) -> dict[str, int]:
         """The number of training records, and of those in val and test."""
@@ -184,21 +201,9 @@ def _assemble(
     outputs = _count_outputs(model, data)
     classes = data.train.classes
     classes += tuple(str(number) for number in range(len(classes), outputs))
-    fingerprints = [split.fingerprint() for split in data.by_name().values()]
-    return ModelAndData(
-        model=model,
-        train=data.train,
-        val=data.val,
-        test=data.test,
-        classes=classes,
-        weights_digest=tensors.state_digest(model.state_dict()),
-        data_digest=hashlib.sha256("/".join(fingerprints).encode()).hexdigest(),
-        build=build,
-        card=card,
-        flip=data.flip,
-        input_form=form,
-        notes=() if form is None else (f"The model gets the images {IN_WORDS[form]}.",),
-    )
+    notes = () if form is None else (f"The model gets the images {IN_WORDS[form]}.",)
+    loaded = ModelAndData.of(model, data.train, data.val, data.test, build, notes)
+    return replace(loaded, classes=classes, card=card, flip=data.flip, input_form=form)
 
 
 def _model_builder(job: Job, card: Card | None, data: Splits) -> Callable[[], nn.Module]:

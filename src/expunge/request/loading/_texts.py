@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge._factory import is_factory
 from expunge.data import (
@@ -193,7 +191,6 @@ def _assemble(
     score_tokens(model, parts[0].subset(range(min(2, len(parts[0])))))  # does it take them?
     check_is_causal(model, parts[0].tokens[:1].to(device_of(model)))
     train, val, test = stratify(*parts)
-    fingerprints = [part.fingerprint() for part in (train, val, test)]
     note = (
         "Accuracy is the share of the answers' tokens that the model predicts, given those before. "
         f"Records are compared in {train.num_classes} strata of length"
@@ -203,17 +200,7 @@ def _assemble(
     if isinstance(tokenizer, PretrainedTokenizer):
         prompt = "the tokenizer's chat template" if tokenizer.is_chat else tokenizer.template
         notes.append(f"Questions and answers are put into the prompt: {prompt}")
-    return ModelAndData(
-        model=model,
-        train=train,
-        val=val,
-        test=test,
-        classes=train.classes,
-        weights_digest=tensors.state_digest(model.state_dict()),
-        data_digest=hashlib.sha256("/".join(fingerprints).encode()).hexdigest(),
-        build=build,
-        notes=tuple(notes),
-    )
+    return ModelAndData.of(model, train, val, test, build, tuple(notes))
 
 
 def _split(sets: Mapping[str, TextSet], job: Job, source: str) -> tuple[TextSet, TextSet, TextSet]:
@@ -227,7 +214,7 @@ def _split(sets: Mapping[str, TextSet], job: Job, source: str) -> tuple[TextSet,
         return sets["train"], sets["val"], sets["test"]
     unseen = sets["unseen"] if "unseen" in sets else sets["test"]
     if len(unseen) < 2:
-        raise DataError(f"{source}: of unseen records there should be 2 or more. (got 1)")
+        raise DataError(f"{source} should have 2 or more unseen records. (got {len(unseen)})")
     order = np.random.default_rng(job.data_seed).permutation(len(unseen))
     halves = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
     return sets["train"], unseen.subset(halves[0]), unseen.subset(halves[1])
