@@ -177,8 +177,7 @@ def run_audit(
             workers=workers,
             report=report,
         )
-        said = {name: predict(model, targets) for name, model in models.items()}
-        confidences = {k: scaled_confidence(p.logits, p.labels) for k, p in said.items()}
+        confidences = {k: scaled_confidence(*predict(m, targets)) for k, m in models.items()}
         found = ulira(shadows, forgotten=len(inputs.forget), seed=seed, **confidences)
         notes += shadows.notes
     compared = None
