@@ -272,12 +272,11 @@ class Ledger:
 def _entry_problems(before: LedgerEntry | None, entry: LedgerEntry) -> Iterator[tuple[int, str]]:
     """What is wrong with an entry, or with the one before it, and the number of that one."""
     request, hashes = entry.evidence.request, entry.evidence.hashes
-    first = before is None
     if request.number != entry.number:
         yield entry.number, f"its evidence is that of request {request.number}."
-    elif first and request.previous:
+    elif before is None and request.previous:
         yield entry.number, "it was made after another one, which is gone."
-    elif first and request.ledger.model != hashes.weights_before:
+    elif before is None and request.ledger.model != hashes.weights_before:
         yield entry.number, "its weights are not those of its ledger."
     elif request.ledger.data != hashes.data:
         yield entry.number, "its data are not those of its ledger."

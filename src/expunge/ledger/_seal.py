@@ -20,7 +20,7 @@ from expunge.evidence import Evidence
 from expunge.ledger._ledger import EVIDENCE, FORGOTTEN, SEAL, WEIGHTS, Ledger, digest_of
 
 PAGE, SIGNATURE = "report.html", "bundle.dsse.json"
-LETTERS, MODEL_CARD = ("letter.html", "letter.md"), "model-card.cdx.json"
+LETTERS, MODEL_CARD = {"letter.html": "html", "letter.md": "md"}, "model-card.cdx.json"
 DISCARDED = "discarded.safetensors"
 JOB = "job.toml"
 """What a request is repeated from, together with the file of ids."""

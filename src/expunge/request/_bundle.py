@@ -114,7 +114,7 @@ def shown_files(evidence: Evidence, evidence_digest: str) -> dict[str, str]:
     """
     return {
         PAGE: render_request(evidence),
-        **{n: render_letter(evidence, evidence_digest, n.rpartition(".")[2]) for n in LETTERS},
+        **{n: render_letter(evidence, evidence_digest, form) for n, form in LETTERS.items()},
         MODEL_CARD: json.dumps(model_card(evidence, evidence_digest), indent=1),
     }
 
@@ -131,8 +131,7 @@ def write_letters(ledger: Ledger, ids: Path, key: IdKey, folder: Path) -> list[P
         if not found or hashed not in found[-1].forgotten.people:
             why = "names it" if not found else "knows it as a person, by `records` and `id_column`"
             raise InvalidInput(f"{ids}, {place}: no request in {ledger.root} {why}.")
-        for name in LETTERS:
-            form = name.rpartition(".")[2]
+        for form in LETTERS.values():
             letters[f"{number:03d}.{form}"] = render_letter(
                 found[-1].evidence,
                 found[-1].digest,

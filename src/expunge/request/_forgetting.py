@@ -141,9 +141,8 @@ def forget_records(
         return replace(
             deeper, stopped=Stop(epoch=len(deeper.epochs), reason=f"{why} {last.reason}")
         )
-    chosen = copy.deepcopy(model).eval()
+    chosen = result.model if watch.best_weights else copy.deepcopy(model).eval()
     if watch.best_weights is not None:
-        chosen = result.model
         chosen.load_state_dict(watch.best_weights)
     state = watch.state
     stopped = Stop(epoch=state.best_epoch, reason=watch.reason, warnings=state.warnings)

@@ -17,13 +17,9 @@ from expunge.request.loading._load import ModelAndData
 
 RECORD_COLUMNS = ("index", "name", "file", "filename")
 """Columns that identify the record of a line, in order of preference."""
-
-
 SPLITS = ("train", "val", "test")
 Places = dict[str, list[int]]
 """Indices into each of the :data:`SPLITS`; a split without any is left out."""
-
-
 MAX_LISTED = 20
 """Unknown ids that an error message lists."""
 ID_HEADER = re.compile(r"(?i:(\w+[_ -])?(ids?|uid|key|name|number|e-?mail))|\w*[a-z]I[dD]")

@@ -264,10 +264,9 @@ def _with_tied(model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tenso
     complete = dict(state)
     expected = model.state_dict(keep_vars=True)
     for name in expected.keys() - state.keys():
-        for other in state.keys() & expected.keys():
-            if expected[other] is expected[name]:
-                complete[name] = torch.clone(state[other])
-                break
+        tied = (k for k in state.keys() & expected.keys() if expected[k] is expected[name])
+        if (other := next(tied, None)) is not None:
+            complete[name] = torch.clone(state[other])
     return complete
 
 

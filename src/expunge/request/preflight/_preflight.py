@@ -328,12 +328,9 @@ def render_preflight(found: Preflight) -> RenderableType:
     ]
     if len(ids.classes) > MAX_CLASSES:
         blocks.append(_line(f"and {len(ids.classes) - MAX_CLASSES} more classes"))
+    same = (f"{d.split} {d.index} is the same as train {d.forgotten}" for d in found.duplicates[:5])
     blocks.append(_heading("Duplicates that remain"))
-    blocks.append(_line(f"{findings.duplicates.exact:,} with the same bytes"))
-    blocks += [
-        _line(f"{each.split} {each.index} is the same as train {each.forgotten}")
-        for each in found.duplicates[:5]
-    ]
+    blocks += map(_line, [f"{findings.duplicates.exact:,} with the same bytes", *same])
     if in_retain := findings.duplicates.in_retain:
         blocks.append(
             _line(f"In retain: {in_retain:,}. To forget them as well: --include-duplicates.")
