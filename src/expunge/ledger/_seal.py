@@ -107,7 +107,7 @@ def read_ledger_head(root: Path) -> Head | None:
 
 
 def head_problem(ledger: Ledger) -> str:
-    """How the ledger differs from its head file, in a sentence; empty if it has none, too."""
+    """How the ledger differs from its head file; empty if it does not, or there is no such file."""
     head, here = read_ledger_head(ledger.root), len(ledger.entries)
     if head is None:
         return ""
