@@ -135,21 +135,18 @@ def run_audit(
     none. Attacks compare the forget set with the unseen data of its classes.
     """
     check_arguments(run_audit, locals())
+    if plan is not None and store is None:
+        raise InvalidInput("Shadow models are kept in a store: give one.")
     notes = _note_copies(inputs)
 
     # One pass of every model over every split.
-    models = {"initial": inputs.initial, "unlearned": inputs.unlearned, "ideal": inputs.ideal}
+    given = {"initial": inputs.initial, "unlearned": inputs.unlearned, "ideal": inputs.ideal}
+    models = {name: model for name, model in given.items() if model is not None}
+    splits = {name: getattr(inputs, name) for name in ("forget", "retain", "test", "val")}
     views: dict[str, Views] = {}
     for name, model in models.items():
-        if model is not None:
-            progress(f"predictions of the {name} model")
-            views[name] = view(
-                model,
-                forget=inputs.forget,
-                retain=inputs.retain,
-                test=inputs.test,
-                val=inputs.val,
-            )
+        progress(f"predictions of the {name} model")
+        views[name] = view(model, **splits)
     for part in views.values():
         check_same_labels(part.forget, views["unlearned"].forget)
 
@@ -170,9 +167,7 @@ def run_audit(
 
     # U-LiRA.
     found = None
-    if plan is not None:
-        if store is None:
-            raise InvalidInput("Shadow models are kept in a store: give one.")
+    if plan is not None and store is not None:
         targets = join(inputs.forget, match_classes(inputs.test, inputs.forget, seed))
         shadows = run_shadows(
             plan,
@@ -182,14 +177,11 @@ def run_audit(
             workers=workers,
             report=report,
         )
-        confidences: dict[str, Any] = {}
-        for name in views:
-            predictions = predict(models[name], targets)  # type: ignore[arg-type]
-            confidences[name] = scaled_confidence(predictions.logits, predictions.labels)
+        confidences = {k: scaled_confidence(*predict(m, targets)) for k, m in models.items()}
         found = ulira(shadows, forgotten=len(inputs.forget), seed=seed, **confidences)
         notes += shadows.notes
     compared = None
-    if len(views) == len(models):
+    if len(models) == len(given):
         compared = nearness(*(part.forget for part in (target, views["initial"], views["ideal"])))
     return Audit(scores, tuple(attacks), found, views, notes, compared)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,11 +46,7 @@ def attack_lines(audit: Audit) -> Lines:
 
 def _attack_line(report: AttackReport, verdict: str) -> list[str]:
     estimates = [report.auc, report.balanced_accuracy, *report.tpr.values()]
-    shown = [
-        "" if e.value != e.value else f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
-        for e in estimates
-    ]
-    return [report.name, *shown, verdict]
+    return [report.name, *("" if math.isnan(e.value) else str(e) for e in estimates), verdict]
 
 
 def sentences(audit: Audit) -> list[str]:
@@ -104,7 +101,9 @@ def as_json(audit: Audit) -> dict[str, Any]:
         "verdict": audit.verdict,
         "words": sentences(audit),
         "scores": {name: s.as_dict(per_class=True) for name, s in audit.scores.items()},
-        "attacks": {a.name: _report_json(a, a.verdict, a.reason) for a in audit.attacks},
+        "attacks": {
+            a.name: {**a.as_dict(), "verdict": a.verdict, "reason": a.reason} for a in audit.attacks
+        },
         "nearness": audit.nearness and asdict(audit.nearness) | {"verdict": audit.nearness.verdict},
         "ulira": None if audit.ulira is None else _ulira_json(audit.ulira),
     }
@@ -114,14 +113,12 @@ def _ulira_json(attack: ULiRA) -> dict[str, Any]:
     return {
         "shadows": attack.shadows,
         "proven": not attack.doubts,
-        **_report_json(attack.report, attack.verdict, attack.reason),
+        **attack.report.as_dict(),
+        "verdict": attack.verdict,
+        "reason": attack.reason,
         "initial": attack.initial and attack.initial.as_dict(),
         "ideal": attack.ideal and attack.ideal.as_dict(),
     }
-
-
-def _report_json(report: AttackReport, verdict: str, reason: str) -> dict[str, Any]:
-    return {**report.as_dict(), "verdict": verdict, "reason": reason}
 
 
 def write_audit(audit: Audit, folder: Path) -> list[Path]:

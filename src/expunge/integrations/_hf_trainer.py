@@ -225,8 +225,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         """Add the means of the diagnostics since the last log to the training loss."""
         if "loss" in logs:
             means = self._recorder.take_means()
-            shown = {name: means[name] for name in SHOWN if name in means}
-            logs |= {name: value for name, value in shown.items() if not math.isnan(value)}
+            logs |= {k: means[k] for k in SHOWN if not math.isnan(means.get(k, math.nan))}
         super().log(logs, start_time)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:

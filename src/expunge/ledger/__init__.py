@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # for other packages of expunge
         LETTERS,
         MODEL_CARD,
         PAGE,
+        files_in,
         head_problem,
         require_all,
         write_ledger_head,

@@ -1,7 +1,7 @@
 """Keyed hashes, which stand for ids in all that is written, and the key that makes them.
 
-Whoever holds the key can tell whether an id is among the hashes, and which records they stand for.
-Without it the hashes tell nobody, not even by trying all ids there could be.
+Whoever holds the key can check whether an id is among the hashes, and which records they stand for.
+Without the key nobody can, not even by trying all possible ids.
 """
 
 from __future__ import annotations

@@ -209,17 +209,17 @@ class Ledger:
                 "another --out."
             )
         first_digest = self.entries[0].evidence.hashes.weights_before
-        latest_digest = weights_digest(self.weights)
-        if latest_digest != hashes.weights_after:
-            raise DataError(
-                f"{self.weights} was changed after request {self.last.number} wrote it."
-            )
-        if loaded.weights_digest not in (first_digest, latest_digest):
+        if loaded.weights_digest not in (first_digest, hashes.weights_after):
             raise InvalidInput(
                 f"The requests in {self.root} started with other weights. Give the same --weights, "
                 "or choose another --out for another model."
             )
-        return loaded.with_weights(self.weights)
+        latest = loaded.with_weights(self.weights)
+        if latest.weights_digest != hashes.weights_after:
+            raise DataError(
+                f"{self.weights} was changed after request {self.last.number} wrote it."
+            )
+        return latest
 
     def attempts_on(self, records: Collection[str]) -> list[EarlierAttempt]:
         """The requests that were about any of these ``records``, which are keyed hashes.
@@ -272,12 +272,11 @@ class Ledger:
 def _entry_problems(before: LedgerEntry | None, entry: LedgerEntry) -> Iterator[tuple[int, str]]:
     """What is wrong with an entry, or with the one before it, and the number of that one."""
     request, hashes = entry.evidence.request, entry.evidence.hashes
-    first = before is None
     if request.number != entry.number:
         yield entry.number, f"its evidence is that of request {request.number}."
-    elif first and request.previous:
+    elif before is None and request.previous:
         yield entry.number, "it was made after another one, which is gone."
-    elif first and request.ledger.model != hashes.weights_before:
+    elif before is None and request.ledger.model != hashes.weights_before:
         yield entry.number, "its weights are not those of its ledger."
     elif request.ledger.data != hashes.data:
         yield entry.number, "its data are not those of its ledger."
@@ -297,13 +296,6 @@ def digest_of(path: Path) -> str:
         return file_digest(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def weights_digest(path: Path) -> str:
-    """The SHA-256 of the values of weights: names, types, shapes and bytes, whatever the file."""
-    from expunge import _tensors as tensors
-
-    return tensors.state_digest(tensors.load(path)[0])
 
 
 def digest_config(config: Mapping[str, Any], *others: str) -> str:

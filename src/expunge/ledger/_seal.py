@@ -20,14 +20,14 @@ from expunge.evidence import Evidence
 from expunge.ledger._ledger import EVIDENCE, FORGOTTEN, SEAL, WEIGHTS, Ledger, digest_of
 
 PAGE, SIGNATURE = "report.html", "bundle.dsse.json"
-LETTERS, MODEL_CARD = ("letter.html", "letter.md"), "model-card.cdx.json"
+LETTERS, MODEL_CARD = {"letter.html": "html", "letter.md": "md"}, "model-card.cdx.json"
 DISCARDED = "discarded.safetensors"
 JOB = "job.toml"
 """What a request is repeated from, together with the file of ids."""
 HEAD_FILE = "head.json"
 """Beside the bundles."""
 NOT_SEALED = frozenset({SEAL, SIGNATURE})
-"""Files that the seal cannot list: itself, and the signature over it."""
+"""Files that the seal cannot list: the seal itself, and the signature over it."""
 FROM_EVIDENCE = frozenset({EVIDENCE, PAGE, *LETTERS, MODEL_CARD})
 """Files that are written after the evidence, so that it cannot list them."""
 REQUIRED = FROM_EVIDENCE | {WEIGHTS, FORGOTTEN}
@@ -107,7 +107,7 @@ def read_ledger_head(root: Path) -> Head | None:
 
 
 def head_problem(ledger: Ledger) -> str:
-    """What is not as the head knows it, in a sentence; empty if all is, or nothing is known."""
+    """How the ledger differs from its head file; empty if it does not, or there is no such file."""
     head, here = read_ledger_head(ledger.root), len(ledger.entries)
     if head is None:
         return ""

@@ -38,6 +38,39 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
 
 @dataclass(frozen=True)
+class PublicKey:
+    """A public key on an elliptic curve, and the file that it came from."""
+
+    path: Path
+    public: EllipticCurvePublicKey = field(repr=False)
+
+    @classmethod
+    def load(cls, path: str | Path) -> PublicKey:
+        """Read a PEM file."""
+        _require_extra()
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+        path = Path(path)
+        remedy = "`openssl ec -in KEY -pubout -out FILE` writes that of a private key"
+        return cls(path, _load(path, load_pem_public_key, remedy))
+
+    @property
+    def key_id(self) -> str:
+        """The SHA-256 of the PEM file."""
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        pem = self.public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        return hashlib.sha256(pem).hexdigest()
+
+    @property
+    def for_dsse(self) -> Any:
+        """The same key as ``securesystemslib`` takes it."""
+        from securesystemslib.signer import SSlibKey
+
+        return SSlibKey.from_crypto(self.public, self.key_id)
+
+
+@dataclass(frozen=True)
 class SigningKey:
     """A private key on an elliptic curve, and the file that it came from."""
 
@@ -63,32 +96,14 @@ class SigningKey:
         return cls(path, key)
 
     @property
-    def key_id(self) -> str:
-        """The SHA-256 of the public key's PEM file."""
-        return _key_id(self.private.public_key())
-
-
-@dataclass(frozen=True)
-class PublicKey:
-    """A public key on an elliptic curve, and the file that it came from."""
-
-    path: Path
-    public: EllipticCurvePublicKey = field(repr=False)
-
-    @classmethod
-    def load(cls, path: str | Path) -> PublicKey:
-        """Read a PEM file."""
-        _require_extra()
-        from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
-        path = Path(path)
-        remedy = "`openssl ec -in KEY -pubout -out FILE` writes that of a private key"
-        return cls(path, _load(path, load_pem_public_key, remedy))
+    def public(self) -> PublicKey:
+        """The public key, which checks its signatures."""
+        return PublicKey(self.path, self.private.public_key())
 
     @property
     def key_id(self) -> str:
-        """The SHA-256 of the PEM file."""
-        return _key_id(self.public)
+        """The SHA-256 of the public key's PEM file."""
+        return self.public.key_id
 
 
 def is_encrypted(path: str | Path) -> bool:
@@ -105,13 +120,6 @@ def _require_extra() -> None:
         raise InvalidInput(
             f"Signatures need the extra: pip install 'expunge[sign]'. ({error})"
         ) from error
-
-
-def _key_id(key: EllipticCurvePublicKey) -> str:
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-    pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(pem).hexdigest()
 
 
 def _load(path: Path, load: Callable[[bytes], Any], remedy: str, why: str = "") -> Any:
@@ -140,8 +148,9 @@ def sign_bundle(folder: Path, evidence: Evidence, key: SigningKey) -> None:
 
 
 def sign_head(root: Path, last: RequestSummary, head: str, key: SigningKey) -> None:
-    """Sign how many requests there are in which ledger, the ``head`` of the last, and what was
-    purged, so that nothing can be removed.
+    """Sign the ledger, its number of requests, the ``head`` of the last one and what was purged.
+
+    A request that is removed afterwards is noticed.
     """
     files = {f"{last.number:04d}/{SEAL}": head} | _purged(root)
     predicate = {"requests": last.number, "ledger": last.ledger.model_dump()}
@@ -175,7 +184,7 @@ def bundle_problems(entry: LedgerEntry, key: PublicKey) -> list[str]:
 
 
 def signed_head_problem(ledger: Ledger, key: PublicKey) -> str:
-    """What is not as the signed head says, in a sentence; empty if all is."""
+    """How the ledger differs from its signed head, in a sentence; empty if it does not."""
     root, here = ledger.root, len(ledger.entries)
     try:
         signed, predicate = _read_envelope(root / HEAD, HEAD_PREDICATE, key)
@@ -227,7 +236,7 @@ def _write_envelope(
     statement.validate()
     payload = json_format.MessageToJson(statement.pb).encode()
     envelope = Envelope(payload, PAYLOAD_TYPE, {})
-    envelope.sign(CryptoSigner(key.private, _dsse_key(key.private.public_key(), key.key_id)))
+    envelope.sign(CryptoSigner(key.private, key.public.for_dsse))
     write_text(path, json.dumps(envelope.to_dict(), indent=1) + "\n")
 
 
@@ -238,7 +247,7 @@ def _read_envelope(path: Path, kind: str, key: PublicKey) -> tuple[dict[str, str
 
     try:
         envelope = Envelope.from_dict(read_json(path))
-        envelope.verify([_dsse_key(key.public, key.key_id)], 1)
+        envelope.verify([key.for_dsse], 1)
         statement = parse_json(envelope.payload)
         types = envelope.payload_type, statement["predicateType"]
         if types != (PAYLOAD_TYPE, kind):
@@ -251,9 +260,3 @@ def _read_envelope(path: Path, kind: str, key: PublicKey) -> tuple[dict[str, str
         raise DataError(f"{path.name} was not signed by {key.path}.") from error
     except (Error, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path.name} is not a signature: {error!r}.") from error
-
-
-def _dsse_key(key: EllipticCurvePublicKey, key_id: str) -> Any:
-    from securesystemslib.signer import SSlibKey
-
-    return SSlibKey.from_crypto(key, key_id)

@@ -50,8 +50,8 @@ class Verification:
     """What was checked of one request, and what does not hold.
 
     ``status`` is the request's verdict as its evidence states it; None if it cannot be read.
-    ``not_verified`` says why its numbers were not recomputed; empty if they were. That hashes hold
-    says nothing about the verdict.
+    ``not_verified`` says why its numbers were not recomputed; empty if they were. Hashes that hold
+    do not show that the verdict is true.
     """
 
     number: int
@@ -90,8 +90,8 @@ def verify_ledger(
 ) -> list[Verification]:
     """Check all that needs no computation, of every request; lists what remembers, too.
 
-    ``key`` checks signatures; ``head`` and ``expect`` are known from elsewhere. What is wrong with
-    no request in particular belongs to the last one.
+    ``key`` checks signatures; ``head`` and ``expect`` are known from elsewhere. A problem of the
+    ledger as a whole is listed with the last request.
     """
     # The files of each request.
     purged: dict[str, PurgedFile] = {}
@@ -161,7 +161,7 @@ def _verify_files(
 
 
 def _verify_ledger_head(ledger: Ledger, last: Verification) -> None:
-    """Check that all requests are here that were, as far as the file beside them tells."""
+    """Check that no request is gone, as far as the file beside them tells."""
     claim = "all requests are here"
     try:
         if read_ledger_head(ledger.root) is None:

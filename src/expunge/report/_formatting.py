@@ -74,9 +74,9 @@ def number(value: Any, unit: str = "") -> str:
     return text.replace("-", "−")
 
 
-def share(value: Any) -> str:
+def share(value: float) -> str:
     """Format a fraction as a percentage: ``share(0.035)`` is ``3.5 %``."""
-    return f"{100 * value:.1f} %" if isinstance(value, (int, float)) else "–"
+    return f"{100 * value:.1f} %"
 
 
 def date_and_time(text: Any) -> str:

@@ -88,7 +88,7 @@ def _values(evidence: Evidence, fingerprint: str) -> dict[str, object]:
 
 
 def _checks(evidence: Evidence, name: str, result: CheckResult) -> list[Check]:
-    """The checks with a result whose names start so."""
+    """The checks with this ``result`` whose names start with ``name``."""
     return [c for c in evidence.checks if c.result == result and c.name.startswith(name)]
 
 
@@ -104,7 +104,7 @@ def _of_100(share: float) -> int:
 
 
 def _at_least(checks: Sequence[Check]) -> int:
-    """In how many of 100 pairs an attack is right, turned round or not, by its bound."""
+    """Lower bound on the pairs, of 100, that an attack or its reverse gets right."""
     least = max(max(check.low, 1.0 - check.high) for check in checks)
     return math.floor(round(100 * least, 6))
 

@@ -47,7 +47,7 @@ def render(template: str, data: Any, scripts: Sequence[str], **values: Any) -> s
     """Render a page from ``template``; its scripts read ``data``, and no other script can run."""
     scripts_text = "\n".join(_read("js", name) for name in (*SCRIPTS, *scripts))
     code = Markup(f'(() => {{\n"use strict";\n{scripts_text}\n}})();\n')
-    library = Markup(chart_library())
+    library = Markup(_read("vendor", CHART_LIBRARY_FILE))
     page = {
         "data": embed(data),
         "style": Markup("\n".join(_read("css", name) for name in STYLES)),
@@ -75,11 +75,6 @@ def embed(value: Any) -> Markup:
 
 
 @cache
-def chart_library() -> str:
-    """The code of the charting library that is shipped with the package."""
-    return _read("vendor", CHART_LIBRARY_FILE)
-
-
 def _read(*path: str) -> str:
     """A file of this package as text."""
     return files("expunge.report").joinpath(*path).read_text(encoding="utf-8")
@@ -107,7 +102,6 @@ def templates() -> Environment:
     )
     environment.filters |= {
         "number": formatting.number,
-        "share": formatting.share,
         "duration": format_duration,
         "datetime": formatting.date_and_time,
         "label": formatting.label,

@@ -15,7 +15,6 @@ from expunge.report._page import render
 if TYPE_CHECKING:
     from expunge.evidence import Check, Cost, Evidence, Interval, MetricRow, Seconds
 
-
 SECTIONS = (
     ("verdict", "Verdict", ""),
     ("checks", "Checks", "checks"),

@@ -30,6 +30,7 @@ from expunge.ledger import (
     Ledger,
     SigningKey,
     digest_of,
+    files_in,
     sign_bundle,
     sign_head,
     write_seal,
@@ -47,15 +48,14 @@ def write_bundle(
     divided: RequestData,
     judged: nn.Module,
     evidence: Evidence,
-    *,
-    key: SigningKey | None = None,
-    seconds: Callable[[], Seconds] | None = None,
+    key: SigningKey | None,
+    seconds: Callable[[], Seconds],
 ) -> Evidence:
     """Write everything under a hidden name, then rename it to ``folder``.
 
-    ``judged`` is the model that the ``evidence`` is about. ``key`` signs it. ``seconds`` is asked
-    for the times of the request when all but the evidence and its page is written. Returns the
-    evidence as written, with the hashes of all files.
+    ``judged`` is the model that the ``evidence`` is about. ``key`` signs it. ``seconds`` is called
+    for the times of the request once everything but the evidence and its page is written. Returns
+    the evidence as written, with the hashes of all files.
     """
     scratch = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)
@@ -71,7 +71,7 @@ def write_bundle(
         if not evidence.in_memory:
             write_text(scratch / JOB, job_to_toml(request.job), private=True)
         evidence = _write_evidence(scratch, evidence, key, seconds)
-        sync([*(path for path in scratch.rglob("*") if path.is_file()), scratch])
+        sync([*(scratch / name for name in files_in(scratch)), scratch])
         if key is not None:
             # Before the folder appears: killed in between, the command resumes and signs again.
             sign_head(folder.parent, evidence.request, digest_of(scratch / SEAL), key)
@@ -89,20 +89,12 @@ def write_bundle(
 
 
 def _write_evidence(
-    folder: Path,
-    evidence: Evidence,
-    key: SigningKey | None,
-    seconds: Callable[[], Seconds] | None,
+    folder: Path, evidence: Evidence, key: SigningKey | None, seconds: Callable[[], Seconds]
 ) -> Evidence:
     """The evidence with the hashes of all files so far, what shows it, and the seal over all."""
     known: dict[str, Any] = {} if key is None else {"signed_by": key.key_id}
-    known["files"] = {
-        path.relative_to(folder).as_posix(): digest_of(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-    if seconds is not None:
-        known["seconds"] = seconds()
+    known["files"] = {name: digest_of(folder / name) for name in sorted(files_in(folder))}
+    known["seconds"] = seconds()
     evidence = evidence.model_copy(update=known)
     text = json.dumps(evidence.as_json(), indent=1, allow_nan=False)
     write_text(folder / EVIDENCE, text, private=True)
@@ -122,7 +114,7 @@ def shown_files(evidence: Evidence, evidence_digest: str) -> dict[str, str]:
     """
     return {
         PAGE: render_request(evidence),
-        **{n: render_letter(evidence, evidence_digest, n.rpartition(".")[2]) for n in LETTERS},
+        **{n: render_letter(evidence, evidence_digest, form) for n, form in LETTERS.items()},
         MODEL_CARD: json.dumps(model_card(evidence, evidence_digest), indent=1),
     }
 
@@ -139,8 +131,7 @@ def write_letters(ledger: Ledger, ids: Path, key: IdKey, folder: Path) -> list[P
         if not found or hashed not in found[-1].forgotten.people:
             why = "names it" if not found else "knows it as a person, by `records` and `id_column`"
             raise InvalidInput(f"{ids}, {place}: no request in {ledger.root} {why}.")
-        for name in LETTERS:
-            form = name.rpartition(".")[2]
+        for form in LETTERS.values():
             letters[f"{number:03d}.{form}"] = render_letter(
                 found[-1].evidence,
                 found[-1].digest,
@@ -157,7 +148,6 @@ def card_after(card: Card | None, evidence: Evidence) -> dict[str, Any]:
     """The card of the initial weights, if they had one, so that other commands can read these."""
     if card is None:
         return {}
-    if not evidence.unlearned:
-        return card.model_dump(mode="json")
     changes = {"stage": "unlearned", "scenario": None, "scenario_seed": None, "forgotten": None}
-    return card.model_copy(update=changes).model_dump(mode="json")
+    after = card.model_copy(update=changes) if evidence.unlearned else card
+    return after.model_dump(mode="json")

@@ -141,9 +141,8 @@ def forget_records(
         return replace(
             deeper, stopped=Stop(epoch=len(deeper.epochs), reason=f"{why} {last.reason}")
         )
-    chosen = copy.deepcopy(model).eval()
+    chosen = result.model if watch.best_weights else copy.deepcopy(model).eval()
     if watch.best_weights is not None:
-        chosen = result.model
         chosen.load_state_dict(watch.best_weights)
     state = watch.state
     stopped = Stop(epoch=state.best_epoch, reason=watch.reason, warnings=state.warnings)
@@ -175,8 +174,8 @@ def loss_of(data: Examples) -> Loss:
 def augmentation(job: Job, loaded: ModelAndData, procedure: Procedure) -> Augment | None:
     """Crops and mirror images as in training; for other methods small ones.
 
-    A model that knows its training images by heart has no loss on them, so nothing holds it where
-    it is; on images that are moved by a pixel or two it has.
+    A model that knows its training images by heart has no loss on them, so their gradients do not
+    keep it where it is. It has a loss on images that are moved by a pixel or two.
     """
     shape = tuple(loaded.train[0][0].shape)
     trained_here = job.trains_again and loaded.card is not None
@@ -217,9 +216,8 @@ class BestEpoch(Callback):
         self.forget, self.val = forget, loaded.val
         chosen = match_class_mix(self.val.labels, forget.labels, seed=0, most=math.inf)
         self.alike = chosen or list(range(len(self.val)))
-        self.kept = []
-        if isinstance(retain, TextExamples):
-            self.kept = [retain.subset(evenly_spaced(len(retain), MAX_KEPT))]
+        watched = evenly_spaced(len(retain), MAX_KEPT)
+        self.kept = [retain.subset(watched)] if isinstance(retain, TextExamples) else []
         self.floor, self.epochs = floor, procedure.epochs
         self.constant = procedure.schedule == "constant"
         distance, _, self.before = self._measure(loaded.model, loaded.cache)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,13 +17,9 @@ from expunge.request.loading._load import ModelAndData
 
 RECORD_COLUMNS = ("index", "name", "file", "filename")
 """Columns that identify the record of a line, in order of preference."""
-
-
 SPLITS = ("train", "val", "test")
 Places = dict[str, list[int]]
 """Indices into each of the :data:`SPLITS`; a split without any is left out."""
-
-
 MAX_LISTED = 20
 """Unknown ids that an error message lists."""
 ID_HEADER = re.compile(r"(?i:(\w+[_ -])?(ids?|uid|key|name|number|e-?mail))|\w*[a-z]I[dD]")
@@ -120,7 +116,7 @@ def resolve_ids(
             "everything, discard the model."
         )
     left_out = {
-        split: {index for entry in counts for index in places.get(entry, {}).get(split, ())}
+        split: tuple(sorted({i for entry in counts for i in places.get(entry, {}).get(split, ())}))
         for split in ("val", "test")
     }
     return RequestedRecords(
@@ -130,7 +126,7 @@ def resolve_ids(
         repeated=sum(count > 1 for count in counts.values()),
         skipped=len(counts) - len(trained),
         unmapped=unmapped,
-        left_out={split: tuple(sorted(indices)) for split, indices in left_out.items()},
+        left_out=left_out,
     )
 
 
@@ -156,8 +152,8 @@ def _read_ids(job: Job) -> PlacedIds:
     """The ids in the job's file; in a table, from the column that the job names, if it is there."""
     if job.ids is None:
         raise InvalidInput("`ids` should be given: a text, CSV or JSON file of what to forget.")
-    # The column that the job or the data name records by: others, such as a table's own index, may
-    # be there too.
+    # The column that the job or the data identify records by comes first: the table may also have
+    # others, such as an index of its own.
     of_data = split_spec(job.data.partition(":")[2])[1].get("id")
     named = [name for name in (job.id_column, of_data) if name]
     return read_placed_ids(job.ids, (*named, *COLUMNS, "file", "filename"))
@@ -168,7 +164,8 @@ def _may_be_header(given: PlacedIds, places: Mapping[str, Places], job: Job) -> 
     place, entry = given[0][0], str(given[0][1])
     in_table = job.ids is not None and job.ids.suffix.lower() in (".csv", ".tsv")
     is_word = re.fullmatch(r"[^\W\d][\w -]*", entry) is not None
-    return in_table and place == "line 1" and is_word and len(given) > 1 and not places.get(entry)
+    others = any(str(other) != entry for _, other in given)
+    return in_table and place == "line 1" and is_word and others and not places.get(entry)
 
 
 def _find_by_name_or_index(ids: Sequence[str], loaded: ModelAndData) -> dict[str, Places]:
@@ -188,7 +185,7 @@ def _find_by_name_or_index(ids: Sequence[str], loaded: ModelAndData) -> dict[str
 def _untrained_ids(
     given: PlacedIds, places: Mapping[str, Places], job: Job, loaded: ModelAndData
 ) -> InvalidInput:
-    """An error that says where the ids stand that have no training record, and how they begin."""
+    """An error that lists the ids without a training record: their first letters and places."""
     if job.records:
         rule = f"values of the column {job.id_column!r} of {job.records}"
     elif loaded.train.names is None:
@@ -256,12 +253,17 @@ def read_owners(
     assert key_position is not None
 
     # Go through the lines: a line that is about no record is refused.
-    locate = _record_locator(loaded, key, path)
+    if key != "index" and loaded.train.names is None:
+        raise InvalidInput(
+            f"{path} has the column {key!r}, but the training records have no names. Give "
+            "their indices in a column 'index'."
+        )
+    by_name, size = places_by_name(loaded), len(loaded.train)
     owned: dict[str, dict[str, set[int]]] = {}
     unknown: list[str] = []
     for number, row in table.rows:
         record, owner = row[key_position], row[owner_position]
-        places = locate(record)
+        places = _place_of_index(record, size) if key == "index" else by_name.get(record)
         if not places:
             unknown.append(f"{abbreviated(record)} on line {number}")
         elif owner:
@@ -269,7 +271,7 @@ def read_owners(
             for split, indices in places.items():
                 records.setdefault(split, set()).update(indices)
     if unknown:
-        rule = f"an index in 0..{len(loaded.train) - 1}" if key == "index" else "a known name"
+        rule = f"an index in 0..{size - 1}" if key == "index" else "a known name"
         raise DataError(
             f"{path}: every line should have {rule} of a record in its column {key!r}. "
             f"({len(unknown)} do not: {', '.join(unknown[:5])})"
@@ -279,26 +281,13 @@ def read_owners(
         owner: {split: sorted(indices) for split, indices in records.items()}
         for owner, records in owned.items()
     }
-    return places_of, len(loaded.train) - len(mapped)
+    return places_of, size - len(mapped)
 
 
-def _record_locator(loaded: ModelAndData, key: str, path: Path) -> Callable[[str], Places]:
-    """A function from the index or name in a line to the records it stands for."""
-    if key == "index":
-        size = len(loaded.train)
-
-        def by_index(text: str) -> Places:
-            plain = text.isascii() and text.isdigit() and len(text) < 19
-            return {"train": [int(text)]} if plain and int(text) < size else {}
-
-        return by_index
-    if loaded.train.names is None:
-        raise InvalidInput(
-            f"{path} has the column {key!r}, but the training records have no names. Give "
-            "their indices in a column 'index'."
-        )
-    places = places_by_name(loaded)
-    return lambda name: places.get(name, {})
+def _place_of_index(text: str, size: int) -> Places | None:
+    """The training record of a line that has its index, if it is one."""
+    plain = text.isascii() and text.isdigit() and len(text) < 19
+    return {"train": [int(text)]} if plain and int(text) < size else None
 
 
 def places_by_name(loaded: ModelAndData) -> dict[str, Places]:

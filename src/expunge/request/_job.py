@@ -53,7 +53,6 @@ PROCEDURE_OPTIONS: tuple[Option, ...] = tuple(
 )
 """The options of a procedure and of its execution that a job takes; ``max_epochs`` and ``alpha``
 decide the others."""
-EXECUTION_NAMES = {each.name for each in EXECUTION_OPTIONS}
 ALWAYS_WRITTEN = {"method", "addon", "moments", "alpha", "lr", "batch_size", "batchnorm"}
 """The options that every job file and evidence states; the others only if they were chosen."""
 RECORDED = "recorded"
@@ -280,8 +279,8 @@ class Job(pydantic.BaseModel):
 
         A method that trains the model again takes from the ``recipe`` what the job does not say.
         """
-        plain = {each.name: getattr(self, each.name) for each in PROCEDURE_OPTIONS}
-        plain = {k: v for k, v in plain.items() if k not in EXECUTION_NAMES}
+        names = [each.name for each in PROCEDURE_OPTIONS if each not in EXECUTION_OPTIONS]
+        plain = {name: getattr(self, name) for name in names}
         if self.trains_again:
             plain = {k: v for k, v in plain.items() if k in self.model_fields_set}
             name, options = split_part(EXACT_METHOD if self.exact else self.method)

@@ -115,14 +115,19 @@ def job_template() -> str:
 def load_job(path: str | Path) -> Job:
     """Load the job in a TOML file. Relative paths in it are relative to the file."""
     path = Path(path)
-    try:
-        values = tomllib.loads(read_text(path, "UTF-8 TOML"))
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path} is not valid TOML: {error}.") from error
+    values = read_toml(path)
     try:
         return Job.model_validate(_resolve_paths(values, path.parent))
     except pydantic.ValidationError as error:
         raise InvalidInput(f"{path}: {explain_violation(error)}") from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The values in a TOML file."""
+    try:
+        return tomllib.loads(read_text(path, "UTF-8 TOML"))
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path} is not valid TOML: {error}.") from error
 
 
 def _resolve_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:

@@ -43,22 +43,19 @@ def decimals_of(records: int) -> int:
     return 1 if records < FEW else 2
 
 
-def mean_interval(values: Array, level: float = 0.95) -> Interval:
-    """The mean of shares in 0 to 1, in percent, with Student's interval, cut off at 0 and 100.
+def mean_interval(values: Array) -> Interval:
+    """The mean of shares in 0 to 1, in percent, with Student's 95 % interval, cut off at 0 and 100.
 
     >>> print(mean_interval(np.array([0.5, 0.7, 0.9])))
     value=70.0 low=20.317246 high=100.0
     """
-    mean, reach = float(values.mean()), 1.0
-    if len(values) > 1:
-        reach = student_reach(values, level)
+    mean = float(values.mean())
+    reach = student_reach(values) if len(values) > 1 else 1.0
     return Interval.of(100 * mean, 100 * max(mean - reach, 0.0), 100 * min(mean + reach, 1.0))
 
 
-def accuracy_interval(predictions: Predictions, level: float = 0.95) -> Interval:
-    """Accuracy in percent with its interval, over examples; of texts, the share of right tokens."""
+def accuracy_interval(predictions: Predictions) -> Interval:
+    """Accuracy in percent with its 95 % interval; of texts, the share of right tokens."""
     if predictions.of_texts:
-        return mean_interval(predictions.right.numpy(), level)
-    return Interval.of(
-        *wilson_interval(int(predictions.right.sum()), len(predictions.labels), level)
-    )
+        return mean_interval(predictions.right.numpy())
+    return Interval.of(*wilson_interval(int(predictions.right.sum()), len(predictions.labels)))

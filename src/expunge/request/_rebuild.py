@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import math
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,6 @@ from expunge.ledger import (
     digest_requested,
 )
 from expunge.request._bundle import card_after, shown_files
-from expunge.request._compare_trees import Difference, compare_trees
 from expunge.request._forgetting import ForgettingResult, forget_records
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
@@ -59,14 +61,18 @@ NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
     "what to try next": ("verdict.next_steps",),
     "settings of the run (such as the method)": (),
 }
-"""What of the evidence neither weights nor data tell, by what it is called, and its fields.
+"""What in the evidence cannot be computed from weights and data: a name, and its fields.
 
 The rest of the evidence is computed with these and all settings as they are stated, and compared.
 """
 CHECKED_ELSEWHERE = ("files", "signed_by", "request.ledger.id")
 """Fields that the seal, the signature and the chain of requests are about."""
 OF_THE_REQUEST = ("in_memory", "out", "number")
-"""What a configuration has besides the settings of a job."""
+"""Entries of a configuration that are not settings of a job."""
+RELATIVE, ABSOLUTE = 1e-3, 2e-4
+"""By how much of itself a number with a fraction may differ, or by how much in any case."""
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?: ?%)?")
+_MISSING = object()
 
 
 def compare_with_rebuilt(
@@ -104,7 +110,7 @@ def compare_with_rebuilt(
 
     # The evidence, of the model that was judged then.
     config = config_of(job, {}, in_memory=evidence.in_memory, number=entry.number)
-    ids = entry.forgotten.ids  # what they were hashed from is not known
+    ids = entry.forgotten.ids  # hashes: the ids themselves are not in the bundle
     hashed = requested.hashed(key, divided.to_forget)
     known = {"ids": ids, "people": entry.forgotten.people}
     hashed = hashed.model_copy(update=known | {"digest": digest_requested(ids, hashed.asked)})
@@ -121,12 +127,12 @@ def compare_with_rebuilt(
     differences = [
         *(
             str(each)
-            for each in compare_trees(stated, _plain(rebuilt.as_json()), left_out)
+            for each in compare_trees(stated, rebuilt.as_json(), left_out)
             if not _is_last_digit(each, stated)
         ),
         *_other_files(entry, request),
         *(f"the card of {each}" for each in compare_trees(
-            notes, _plain(card_after(loaded.card, rebuilt)), path=WEIGHTS
+            notes, card_after(loaded.card, rebuilt), path=WEIGHTS
         )),
     ]  # fmt: skip
     if not rebuilt.unlearned and hashes.weights_after != hashes.weights_before:
@@ -245,6 +251,82 @@ def _shown_file_problems(entry: LedgerEntry) -> list[str]:
     return [f"{name} does not show what {EVIDENCE} says" for name in other]
 
 
-def _plain(values: Any) -> Any:
-    """Values as JSON has them: lists for tuples, and names for keys."""
-    return json.loads(json.dumps(values))
+@dataclass(frozen=True)
+class Difference:
+    """A field that is not the same in both trees, by its path; None stands for a missing one."""
+
+    path: str
+    stated: Any
+    found: Any
+
+    def __str__(self) -> str:
+        return f"{self.path} is {_shown(self.found)}, not {_shown(self.stated)}"
+
+
+def compare_trees(
+    stated: Any, found: Any, leave_out: Collection[str] = (), path: str = ""
+) -> Iterator[Difference]:
+    """The fields of two trees of plain values that differ; ``leave_out`` are paths.
+
+    Rounding is not a difference: another processor, or another number of threads, adds numbers in
+    another order.
+
+    >>> stated = {"n": 3, "rows": [{"auc": 0.5, "when": 1}], "why": "UA is 41.3 %."}
+    >>> found = {"n": 3, "rows": [{"auc": 0.50004, "when": 2}], "why": "UA is 41.4 %."}
+    >>> list(compare_trees(stated, found, ["rows.0.when"]))
+    []
+    >>> print(*compare_trees(stated, found | {"n": 4}, ["rows"]))
+    n is 4, not 3
+    """
+    if path in leave_out:
+        return
+    if isinstance(stated, Mapping) and isinstance(found, Mapping):
+        for key in [*stated, *(key for key in found if key not in stated)]:
+            pair = stated.get(key, _MISSING), found.get(key, _MISSING)
+            yield from compare_trees(*pair, leave_out, f"{path}.{key}" if path else str(key))
+    elif isinstance(stated, list) and isinstance(found, list):
+        for position, pair in enumerate(zip_longest(stated, found, fillvalue=_MISSING)):
+            yield from compare_trees(*pair, leave_out, f"{path}.{position}")
+    elif not _same(stated, found):
+        yield Difference(path, *(None if value is _MISSING else value for value in (stated, found)))
+
+
+def _same(stated: Any, found: Any) -> bool:
+    if isinstance(stated, str) and isinstance(found, str):
+        return stated == found or _same_text(stated, found)
+    if isinstance(stated, bool) or isinstance(found, bool) or _MISSING in (stated, found):
+        return stated is found
+    numbers = isinstance(stated, int | float) and isinstance(found, int | float)
+    if numbers and (isinstance(stated, float) or isinstance(found, float)):
+        both_nan = math.isnan(stated) and math.isnan(found)
+        return both_nan or math.isclose(stated, found, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+    return type(stated) is type(found) and bool(stated == found)
+
+
+def _same_text(stated: str, found: str) -> bool:
+    """Whether two texts are the same but for the last digit of fractions and percentages."""
+    if _NUMBER.split(stated) != _NUMBER.split(found):
+        return False
+    return all(map(_close, _NUMBER.findall(stated), _NUMBER.findall(found)))
+
+
+def _close(stated: str, found: str) -> bool:
+    """Whether two numbers in a text are the same, but for rounding.
+
+    >>> _close("41.3 %", "41.4 %"), _close("0.50", "0.52"), _close("3", "4"), _close("3 %", "4 %")
+    (True, False, False, True)
+    """
+    if stated == found:
+        return True
+    digits = [len(text.rstrip(" %").partition(".")[2]) for text in (stated, found)]
+    if digits[0] != digits[1] or stated.endswith("%") != found.endswith("%"):
+        return False
+    if not digits[0] and not stated.endswith("%"):
+        return False
+    values = [float(text.rstrip(" %").replace(",", "")) for text in (stated, found)]
+    return abs(values[0] - values[1]) < 1.5 * 0.1 ** digits[0]
+
+
+def _shown(value: Any) -> str:
+    text = "missing" if value is None else repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import tomllib
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from expunge._errors import ExpungeError, InvalidInput
-from expunge._files import read_text
+from expunge._errors import ExpungeError
 from expunge._specs import join_spec
 from expunge.data import no_downloads
 from expunge.engine import (
@@ -23,6 +21,7 @@ from expunge.engine import (
 )
 from expunge.ledger import JOB, Ledger
 from expunge.request._job import Job, make_job, text_defaults
+from expunge.request._job_file import read_toml
 from expunge.request.loading._load import (
     ModelAndData,
     are_texts,
@@ -106,11 +105,7 @@ def _settings(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The settings of the latest bundle's job, with those given, and what only it would import."""
     assert ledger.last is not None
-    path = ledger.last.folder / JOB
-    try:
-        values = tomllib.loads(read_text(path, "UTF-8 TOML"))
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path} is not valid TOML: {error}.") from error
+    values = read_toml(ledger.last.folder / JOB)
     values = {name: values[name] for name in MODEL_AND_DATA if name in values}
     stated = str(values.pop("weights", ""))
     there = not stated.startswith(OTHER_COMPUTERS) and Path(stated).is_file()

@@ -18,7 +18,6 @@ from expunge.evidence import ACCURACY_COLUMNS, Evidence, Seconds, Status
 from expunge.ledger import (
     DISCARDED,
     SEAL,
-    IdKey,
     Ledger,
     SigningKey,
     create_id_key,
@@ -117,10 +116,6 @@ class RequestRunner:
         stopwatch.end_loading()
         self.work = WorkFolder(job.out)
 
-    @property
-    def number(self) -> int:
-        return len(self.ledger.entries) + 1
-
     def run(
         self,
         on_preflight: Callable[[Preflight], None],
@@ -130,7 +125,7 @@ class RequestRunner:
         discard: bool,
         judge_discarded: bool,
     ) -> Outcome:
-        # Killed when the bundle was there already: nothing is left to do but to tidy up.
+        # Killed after its bundle was written: only tidying up remains.
         if not dry_run and (finished := self._finish_killed()) is not None:
             return finished
         rejudged = self._discarded_before() if judge_discarded else None
@@ -190,11 +185,9 @@ class RequestRunner:
             evidence = conclude(request, divided, result)
 
         # Write the bundle; only then is the checkpoint dispensable.
-        folder = self.job.out / f"{self.number:04d}"
+        folder = self.job.out / f"{request.number:04d}"
         seconds = self.stopwatch.seconds
-        evidence = write_bundle(
-            folder, request, divided, result.model, evidence, key=self.key, seconds=seconds
-        )
+        evidence = write_bundle(folder, request, divided, result.model, evidence, self.key, seconds)
         self._tidy_up()
         model = result.model if evidence.unlearned else divided.loaded.model
         return Outcome(found, evidence, folder, model, seconds())
@@ -232,17 +225,26 @@ class RequestRunner:
         return ForgettingResult(loaded.model, rows, evidence.stopped)
 
     def _begin_request(self, divided: RequestData, *, discard: bool) -> Request:
-        """Mark the work folder as that of this request, and return the request."""
-        key = self._id_key()
+        """Mark the work folder as that of this request, and return the request.
+
+        The key that ids are hashed with is made now, if this is its first use.
+        """
+        key = find_id_key(self.job.id_key)
+        if key is None:
+            key = create_id_key(self.job.id_key)
+            self.on_message(
+                f"Wrote the id key {key.path}. Ids are written as hashes made with it: keep it, "
+                "apart from the evidence. Later requests and looking somebody up need it."
+            )
         people = self.job.id_column is not None
         hashed = self.requested.hashed(key, divided.to_forget, people=people)
-        config = self._config(self.number)
+        config = self._config(len(self.ledger.entries) + 1)
         run = digest_config(config, hashed.digest, self.loaded.weights_digest)
         self.work.claim(run, discard=discard)
         return Request(self.job, self.requested, hashed, self.ledger, config)
 
     def _tidy_up(self) -> None:
-        """What comes after the bundle: note the head, remove the checkpoint."""
+        """Finish a request whose bundle is written: note the head, remove the checkpoint."""
         write_ledger_head(Ledger.read(self.job.out))
         self.work.remove()
 
@@ -263,24 +265,13 @@ class RequestRunner:
         self.on_message(f"Request {last.number} was complete when its command was killed.")
         return Outcome(None, evidence, last.folder, self.loaded.model, evidence.seconds)
 
-    def _id_key(self) -> IdKey:
-        """The key that ids are hashed with; made now, if this is its first use."""
-        key = find_id_key(self.job.id_key)
-        if key is None:
-            key = create_id_key(self.job.id_key)
-            self.on_message(
-                f"Wrote the id key {key.path}. Ids are written as hashes made with it: keep it, "
-                "apart from the evidence. Later requests and looking somebody up need it."
-            )
-        return key
-
     def _config(self, number: int) -> dict[str, Any]:
         values = {} if self.in_memory else job_values(self.job)
         return config_of(self.job, values, in_memory=self.in_memory, number=number)
 
 
 class WorkFolder:
-    """What a request needs to resume after it was killed: a mark of whose it is, a checkpoint."""
+    """What a request needs to resume after it was killed: the request's digest and a checkpoint."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -294,7 +285,7 @@ class WorkFolder:
         return self._mark.read_text(encoding="utf-8") if self._mark.is_file() else None
 
     def claim(self, request: str, *, discard: bool) -> None:
-        """Mark the folder as that of ``request``; what another has done stays, or is dropped."""
+        """Mark the folder as that of ``request``; with ``discard``, drop what another has done."""
         if discard:
             self.remove()
         if self.claimed_by not in (None, request):

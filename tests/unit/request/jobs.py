@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from expunge import _tensors as tensors
 from expunge.evidence import Evidence
 from expunge.request._job import Job, make_job
 from expunge.request._run import Outcome, carry_out
@@ -45,6 +46,11 @@ class JobMaker:
 
 def carry_out_quietly(job: Job, **options: Any) -> Outcome:
     return carry_out(job, progress=False, **options)
+
+
+def weights_digest(path: Path) -> str:
+    """The SHA-256 of the values of weights, whatever the file."""
+    return tensors.state_digest(tensors.load(path)[0])
 
 
 def timeless(evidence: dict[str, Any]) -> dict[str, Any]:

@@ -122,6 +122,12 @@ def test_what_cannot_be_a_header_is_not_called_one(tmp_path, named, name, text):
     assert "header" not in str(caught.value)
 
 
+def test_a_word_that_is_all_there_is_was_asked_for(tmp_path, named):
+    path = write(tmp_path, "ids.csv", "person_id\nperson_id\n")
+    with pytest.raises(InvalidInput, match="1 of 1 have no training record"):
+        resolve_ids(job_of(tmp_path, ids=path), named)
+
+
 def test_a_record_with_the_name_of_a_header_is_a_record(tmp_path, named):
     names = ("person_id", *named.train.names[1:])
     train = Examples(named.train.inputs, named.train.labels, named.train.classes, names)

@@ -23,7 +23,7 @@ from expunge.engine._artifact import load_artifact
 from expunge.evaluation import Predictions, predict
 from expunge.evidence import read_evidence
 from expunge.ledger._id_key import require_id_key
-from expunge.ledger._ledger import Ledger, weights_digest
+from expunge.ledger._ledger import Ledger
 from expunge.request import _run as run
 from expunge.request import _runner as runner
 from expunge.request._job import Job
@@ -40,6 +40,7 @@ from tests.unit.request.jobs import (
     JobMaker,
     carry_out_quietly,
     timeless,
+    weights_digest,
 )
 from tests.unit.request.worlds import fitted, floats
 

@@ -33,16 +33,23 @@ from expunge.engine import (
     without_prefix,
 )
 from expunge.methods import apply
-from expunge.models import MODELS, build_external, build_model, is_external, read_model_spec
-from expunge.request._job import InputForm, Job, is_text_job
-from expunge.request.loading._inputs import (
-    IN_WORDS,
-    HookedBuilder,
-    InputHook,
-    add_hook,
-    choose_form,
+from expunge.models import (
+    MODELS,
+    Normalise,
+    build_external,
+    build_model,
+    channel_statistics,
+    is_external,
+    read_model_spec,
 )
+from expunge.request._job import InputForm, Job, is_text_job
 from expunge.request.loading._splits import gather_data, load_data
+
+IN_WORDS: dict[InputForm, str] = {
+    "bytes": "as floats from 0 to 255",
+    "fractions": "as fractions in [0, 1]",
+    "standardised": "standardised, every channel to mean 0 and deviation 1",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +76,23 @@ class ModelAndData:
     input_form: InputForm | None = None
     notes: tuple[str, ...] = ()
     cache: PredictionCache = field(default_factory=PredictionCache, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        train: Examples,
+        val: Examples,
+        test: Examples,
+        build: Callable[[], nn.Module],
+        notes: tuple[str, ...],
+    ) -> ModelAndData:
+        """A model and its data as they were loaded, with their digests."""
+        prints = "/".join(part.fingerprint() for part in (train, val, test))
+        weights_digest = tensors.state_digest(model.state_dict())
+        data_digest = hashlib.sha256(prints.encode()).hexdigest()
+        digests = weights_digest, data_digest
+        return cls(model, train, val, test, train.classes, *digests, build, notes=notes)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -105,10 +129,9 @@ class ModelAndData:
         """The same model and data, whose model gets images in another form."""
         if self.input_form in (None, form):
             return self
-        assert isinstance(self.build, HookedBuilder)
-        build = HookedBuilder(self.build.make, InputHook(form, self.train.inputs))
-        model = copy.deepcopy(self.model)
-        add_hook(model, build.hook)
+        hook = InputHook(form, self.train.inputs)
+        build = functools.partial(build_hooked, self.build, hook)
+        model = add_hook(copy.deepcopy(self.model), hook)
         notes = (f"The model gets the images {IN_WORDS[form]}.",)
         return replace(self, model=model, build=build, input_form=form, notes=notes)
 
@@ -168,32 +191,19 @@ def _assemble(
     card: Card | None,
     job: Job,
 ) -> ModelAndData:
-    # Try two examples: does the model take them in the form that they go to it?
     model = model.to(pick_device(job.device, model)).eval()
     form = choose_form(model, data.train, job.inputs)
     if form is not None:
-        build = HookedBuilder(build, InputHook(form, data.train.inputs))
-        add_hook(model, build.hook)
-    _check_takes(model, data)
+        hook = InputHook(form, data.train.inputs)
+        add_hook(model, hook)
+        build = functools.partial(build_hooked, build, hook)
     # Name every output, also those for which the data have no class.
     outputs = _count_outputs(model, data)
     classes = data.train.classes
     classes += tuple(str(number) for number in range(len(classes), outputs))
-    fingerprints = [split.fingerprint() for split in data.by_name().values()]
-    return ModelAndData(
-        model=model,
-        train=data.train,
-        val=data.val,
-        test=data.test,
-        classes=classes,
-        weights_digest=tensors.state_digest(model.state_dict()),
-        data_digest=hashlib.sha256("/".join(fingerprints).encode()).hexdigest(),
-        build=build,
-        card=card,
-        flip=data.flip,
-        input_form=form,
-        notes=() if form is None else (f"The model gets the images {IN_WORDS[form]}.",),
-    )
+    notes = () if form is None else (f"The model gets the images {IN_WORDS[form]}.",)
+    loaded = ModelAndData.of(model, data.train, data.val, data.test, build, notes)
+    return replace(loaded, classes=classes, card=card, flip=data.flip, input_form=form)
 
 
 def _model_builder(job: Job, card: Card | None, data: Splits) -> Callable[[], nn.Module]:
@@ -227,10 +237,12 @@ def _check_against_card(job: Job, card: Card) -> None:
             )
 
 
-def _check_takes(model: nn.Module, data: Splits) -> None:
-    inputs = data.train.inputs[:2]
+def _count_outputs(model: nn.Module, data: Splits) -> int:
+    """Number of classes that the model distinguishes, from a few examples; checks the labels."""
+    inputs = data.train.inputs[:8]
     try:
-        _run(model, inputs)
+        with torch.inference_mode():
+            logits = apply(model, inputs.to(device_of(model)))
     except Exception as failure:  # the model is the user's: anything can happen
         remedy = ""
         if data.encoding is not None and data.train.kind == "vectors":
@@ -245,12 +257,6 @@ def _check_takes(model: nn.Module, data: Splits) -> None:
             f"The model cannot take the data, {inputs.dtype} of shape {list(inputs.shape[1:])}: "
             f"{failure}{remedy}"
         ) from failure
-
-
-def _count_outputs(model: nn.Module, data: Splits) -> int:
-    """Number of classes the model distinguishes, checked against the labels of the data."""
-    inputs = data.train.inputs[:8]
-    logits = _run(model, inputs)
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(inputs):
         got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise InvalidInput(
@@ -272,6 +278,63 @@ def _count_outputs(model: nn.Module, data: Splits) -> int:
     return outputs
 
 
-@torch.inference_mode()
-def _run(model: nn.Module, inputs: Tensor) -> Any:
-    return apply(model, inputs.to(device_of(model)))
+# How a model that is not built in gets images: as fractions, as bytes, or standardised.
+
+
+class InputHook:
+    """Converts images for a model, whether they come as bytes or in [0, 1].
+
+    ``images`` are those that the model was trained on.
+    """
+
+    def __init__(self, form: InputForm, images: Tensor) -> None:
+        self.form = form
+        mean, std = channel_statistics(images) if form == "standardised" else ([0.0], [1.0])
+        self.mean, self.std = (torch.tensor(each).view(1, -1, 1, 1) for each in (mean, std))
+
+    def __call__(self, _: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(self._convert(x) if isinstance(x, Tensor) else x for x in inputs)
+
+    def _convert(self, x: Tensor) -> Tensor:
+        if self.form == "bytes":
+            return x.float() if x.dtype == torch.uint8 else 255 * x
+        values = x.float() / 255 if x.dtype == torch.uint8 else x
+        if self.form == "fractions":
+            return values
+        return (values - self.mean.to(values)) / self.std.to(values)
+
+
+def choose_form(model: nn.Module, data: Examples, form: InputForm | None) -> InputForm | None:
+    """How ``model`` gets its images; None if they go to it as they are.
+
+    Built-in models normalise images themselves. Any other one gets fractions, unless ``form`` (or a
+    hook that it has from an earlier request) says otherwise.
+    """
+    built_in = isinstance(next(model.children(), None), Normalise)
+    if data.kind == "images" and not built_in:
+        carried = [hook.form for hook in _hooks_of(model).values()]
+        return form or next(iter(carried), "fractions")
+    if form is not None:
+        reason = "built-in models normalise images themselves"
+        if data.kind != "images":
+            reason = f"these are {data.kind}, not images as bytes"
+        raise InvalidInput(f"`inputs` should be left out: {reason}. (got {form!r})")
+    return None
+
+
+def build_hooked(build: Callable[[], nn.Module], hook: InputHook) -> nn.Module:
+    """A fresh model that gets its inputs through ``hook``."""
+    return add_hook(build(), hook)
+
+
+def add_hook(model: nn.Module, hook: InputHook) -> nn.Module:
+    """Let ``model`` get its inputs through ``hook``, and through no other one of these."""
+    for key in _hooks_of(model):
+        del model._forward_pre_hooks[key]
+    model.register_forward_pre_hook(hook, prepend=True)
+    return model
+
+
+def _hooks_of(model: nn.Module) -> dict[int, InputHook]:
+    hooks = model._forward_pre_hooks.items()
+    return {key: hook for key, hook in hooks if isinstance(hook, InputHook)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge._factory import is_factory
 from expunge.data import (
@@ -169,8 +167,7 @@ def model_and_texts_of(model: nn.Module, data: Any, job: Job) -> ModelAndData:
             raise InvalidInput(
                 f"All splits should be TextSets, as train is. (got {type(part).__name__} as {name})"
             )
-    copied = copy.deepcopy(model)
-    build = functools.partial(copy.deepcopy, copied)
+    build = functools.partial(copy.deepcopy, copy.deepcopy(model))
     return _assemble(copy.deepcopy(model), sets, build, job, "The data")
 
 
@@ -194,7 +191,6 @@ def _assemble(
     score_tokens(model, parts[0].subset(range(min(2, len(parts[0])))))  # does it take them?
     check_is_causal(model, parts[0].tokens[:1].to(device_of(model)))
     train, val, test = stratify(*parts)
-    fingerprints = [part.fingerprint() for part in (train, val, test)]
     note = (
         "Accuracy is the share of the answers' tokens that the model predicts, given those before. "
         f"Records are compared in {train.num_classes} strata of length"
@@ -204,17 +200,7 @@ def _assemble(
     if isinstance(tokenizer, PretrainedTokenizer):
         prompt = "the tokenizer's chat template" if tokenizer.is_chat else tokenizer.template
         notes.append(f"Questions and answers are put into the prompt: {prompt}")
-    return ModelAndData(
-        model=model,
-        train=train,
-        val=val,
-        test=test,
-        classes=train.classes,
-        weights_digest=tensors.state_digest(model.state_dict()),
-        data_digest=hashlib.sha256("/".join(fingerprints).encode()).hexdigest(),
-        build=build,
-        notes=tuple(notes),
-    )
+    return ModelAndData.of(model, train, val, test, build, tuple(notes))
 
 
 def _split(sets: Mapping[str, TextSet], job: Job, source: str) -> tuple[TextSet, TextSet, TextSet]:
@@ -226,10 +212,9 @@ def _split(sets: Mapping[str, TextSet], job: Job, source: str) -> tuple[TextSet,
         )
     if "val" in sets and "test" in sets:
         return sets["train"], sets["val"], sets["test"]
-    unseen = sets.get("unseen", sets.get("test"))
-    assert unseen is not None
+    unseen = sets["unseen"] if "unseen" in sets else sets["test"]
     if len(unseen) < 2:
-        raise DataError(f"{source}: of unseen records there should be 2 or more. (got 1)")
+        raise DataError(f"{source} should have 2 or more unseen records. (got {len(unseen)})")
     order = np.random.default_rng(job.data_seed).permutation(len(unseen))
     halves = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
     return sets["train"], unseen.subset(halves[0]), unseen.subset(halves[1])
@@ -279,10 +264,9 @@ def _with_tied(model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tenso
     complete = dict(state)
     expected = model.state_dict(keep_vars=True)
     for name in expected.keys() - state.keys():
-        for other in state.keys() & expected.keys():
-            if expected[other] is expected[name]:
-                complete[name] = torch.clone(state[other])
-                break
+        tied = (k for k in state.keys() & expected.keys() if expected[k] is expected[name])
+        if (other := next(tied, None)) is not None:
+            complete[name] = torch.clone(state[other])
     return complete
 
 

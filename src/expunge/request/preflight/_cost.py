@@ -37,10 +37,6 @@ TIMED = ((2, 2), (8, 4))
 """Steps per epoch, and epochs, of a timed training; the second where the first is over soon."""
 LONG_ENOUGH = 0.05
 """Seconds that the timed epochs should take."""
-HOW_TO_KNOW = (
-    "say for how many epochs the model was trained (`--training-epochs`, or `training_epochs` in "
-    "the job)"
-)
 
 
 def estimate_cost(loaded: ModelAndData, forget: int, retain: int, job: Job) -> Cost:
@@ -63,7 +59,7 @@ def estimate_cost(loaded: ModelAndData, forget: int, retain: int, job: Job) -> C
     request_seconds = unlearning + OVERHEAD * judging + FIXED_SECONDS
 
     # Retraining, as far as its epochs are known.
-    epochs, source = _training_epochs(loaded, job)
+    epochs, source = _training_epochs(job, recipe)
     retraining_epoch = OVERHEAD * retain * training
     retraining = None if epochs is None else epochs * retraining_epoch
     processor = None if epochs is None else OVERHEAD * epochs * retain * processor_time
@@ -89,15 +85,16 @@ def _rounded(seconds: float) -> float:
     return float(f"{seconds:.4g}")
 
 
-def _training_epochs(loaded: ModelAndData, job: Job) -> tuple[int | None, str]:
+def _training_epochs(job: Job, recipe: Recipe | None) -> tuple[int | None, str]:
     """The epochs of the model's training, if they are known, and who says so, in a sentence."""
-    if job.training_epochs is not None:
-        epochs = job.training_epochs
+    if (epochs := job.training_epochs) is not None:
         return epochs, f"Retraining for {epochs} epochs, as stated."
-    recipe = known_recipe(loaded.card, job)
     if recipe is not None:
         return recipe.epochs, f"Retraining for {recipe.epochs} epochs, as for the model itself."
-    return None, f"What retraining would cost is unknown: {HOW_TO_KNOW}."
+    return None, (
+        "What retraining would cost is unknown: say for how many epochs the model was trained "
+        "(`--training-epochs`, or `training_epochs` in the job)."
+    )
 
 
 def advise(

@@ -67,23 +67,15 @@ def check_model_fit(
             "neither another label order nor another scaling of the inputs helps. Check that these "
             "are the weights of this model and the data it was trained on."
         )
-    return _model_fit(accuracy, chance["val"], reasons)
-
-
-def _model_fit(accuracy: Mapping[str, Interval], chance: float, reasons: Sequence[str]) -> ModelFit:
-    return ModelFit(
-        accuracy=dict(accuracy),
-        chance=round(chance, 3),
-        fits=not reasons,
-        reasons=list(reasons),
-    )
+    chance_on_val = round(chance["val"], 3)
+    return ModelFit(accuracy=accuracy, chance=chance_on_val, fits=not reasons, reasons=reasons)
 
 
 def _fit_of_texts(
     model: nn.Module,
     train: TextExamples,
     predictions: Mapping[str, Predictions],
-    accuracy: Mapping[str, Interval],
+    accuracy: dict[str, Interval],
 ) -> ModelFit:
     """A language model fits if it predicts more tokens than always the most frequent one.
 
@@ -112,7 +104,7 @@ def _fit_of_texts(
             "trained with, that the files are not exchanged, and that both have their questions "
             "and answers under the same keys."
         )
-    return _model_fit(accuracy, chance, reasons)
+    return ModelFit(accuracy=accuracy, chance=round(chance, 3), fits=not reasons, reasons=reasons)
 
 
 def explain_by_template(model: nn.Module, train: TextExamples) -> str | None:
@@ -184,7 +176,7 @@ def explain_by_input_scaling(
     indices = evenly_spaced(len(train), SAMPLE)
     sample = train.subset(indices)
     inputs, count = sample.inputs, len(sample)
-    before = _correct(predictions.take(indices))
+    before = int(predictions.take(indices).right.sum())
     if not _clearly_better(before, count, count):
         return None  # not even a correction that makes every prediction right would be mentioned
     correct = {
@@ -239,13 +231,10 @@ def _standardise(x: Tensor) -> Tensor:
 def _count_correct(model: nn.Module, inputs: Tensor, sample: Examples) -> int:
     """Right predictions on ``sample`` with other inputs; none if the model cannot take them."""
     try:
-        return _correct(predict(model, Examples(inputs, sample.labels, sample.classes)))
+        said = predict(model, Examples(inputs, sample.labels, sample.classes))
+        return int(said.right.sum())
     except (InvalidInput, RuntimeError):
         return 0
-
-
-def _correct(predictions: Predictions) -> int:
-    return int((predictions.classes == predictions.labels).sum())
 
 
 def _clearly_better(before: int, after: int, count: int) -> bool:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import torch
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
+from expunge._durations import format_duration
 from expunge._errors import InvalidInput
 from expunge.data import Examples, row_hashes
 from expunge.data.text import TextExamples
@@ -31,7 +35,6 @@ from expunge.request._predictions import decimals_of, evenly_spaced, predict_rec
 from expunge.request.loading._load import ModelAndData
 from expunge.request.preflight._cost import estimate_cost
 from expunge.request.preflight._model_fit import check_model_fit
-from expunge.request.preflight._terminal import render_preflight
 
 SAMPLE = 1000
 """Retained examples that models are run on: for accuracy, and for attacks to learn from."""
@@ -39,6 +42,8 @@ MIN_VAL = 50
 """Fewer val examples than this say little about unseen data."""
 TRAINED_ON_VAL_P = 1e-3
 """The p value below which val is said to look like training data."""
+MAX_CLASSES = 12
+"""Classes that a terminal lists."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ class Preflight:
 
     def terminal(self) -> RenderableType:
         """The findings for a terminal of 80 columns."""
-        return render_preflight(self.findings, self.duplicates, self.example)
+        return render_preflight(self)
 
 
 def preflight(
@@ -122,7 +127,7 @@ def preflight(
         cost = estimate_cost(loaded, len(to_forget), len(retained), job)
 
     ids = _count_records(loaded, requested, to_forget)
-    warnings = collect_warnings(loaded, requested, predictions, fit, ids, duplicates)
+    warnings = collect_warnings(loaded, predictions, fit, ids, duplicates)
     if job.trains_again and not job.exact and known_recipe(loaded.card, job) is None:
         warnings.append(
             "It is not known how the model was trained, so it is trained for a few epochs by "
@@ -152,9 +157,7 @@ def find_duplicates(
     with the same bytes, the first is named.
     """
     in_train = row_hashes(loaded.train)
-    first_with: dict[bytes, int] = {}
-    for index in forgotten:
-        first_with.setdefault(in_train[index], index)
+    first_with = {in_train[index]: index for index in reversed(forgotten)}
     gone = {*forgotten, *earlier}
     remaining = {
         "retain": in_train,
@@ -228,7 +231,6 @@ def _compare_hardness(forget: Predictions, val: Predictions) -> Hardness:
 
 def collect_warnings(
     loaded: ModelAndData,
-    requested: RequestedRecords,
     predictions: Mapping[str, Predictions],
     fit: ModelFit,
     ids: RecordCounts,
@@ -249,16 +251,16 @@ def collect_warnings(
     if outputs > classes:
         warnings.append(f"The model has {outputs} outputs, but the data have {classes} classes.")
     # About the ids.
-    if requested.repeated:
-        warnings.append(f"Ids listed more than once, counted once: {requested.repeated}.")
-    if requested.skipped:
-        warnings.append(f"Ids without a training record, left out: {requested.skipped}.")
-    if requested.unmapped:
-        warnings.append(f"Training records that the table maps to no id: {requested.unmapped}.")
-    if left_out := sum(map(len, requested.left_out.values())):
+    if ids.twice:
+        warnings.append(f"Ids listed more than once, counted once: {ids.twice}.")
+    if ids.skipped:
+        warnings.append(f"Ids without a training record, left out: {ids.skipped}.")
+    if ids.unmapped:
+        warnings.append(f"Training records that the table maps to no id: {ids.unmapped}.")
+    if ids.left_out:
         warnings.append(
-            f"Records of these ids, or of earlier requests, in val or test: {left_out}. The model "
-            "was not trained on them, and nothing is compared with them."
+            f"Records of these ids, or of earlier requests, in val or test: {ids.left_out}. The "
+            "model was not trained on them, and nothing is compared with them."
         )
     warnings += [
         f"All training records of the class {row.name!r} are to be forgotten: the model keeps "
@@ -284,3 +286,80 @@ def _val_looks_trained_on(predictions: Mapping[str, Predictions], fit: ModelFit)
     val, test = (confidence(predictions[split])[:, 0] for split in ("val", "test"))
     p_value = float(mannwhitneyu(val, test, alternative="greater").pvalue)
     return p_value < TRAINED_ON_VAL_P and fit.accuracy["val"].value > fit.accuracy["test"].value
+
+
+# On a terminal: text and small tables, for a console that prints no control characters.
+
+
+def render_preflight(found: Preflight) -> RenderableType:
+    """The findings section by section, a few of the duplicates, then warnings and notes."""
+    findings, example = found.findings, found.example
+    ids, cost = findings.ids, findings.cost
+    accuracies = [
+        (
+            "to forget" if name == "forget" else name,
+            f"{a.value:.1f}",
+            f"{a.low:.1f} to {a.high:.1f}",
+        )
+        for name, a in findings.fit.accuracy.items()
+    ]
+    blocks = [
+        _heading("Does the model fit the data?", "yes" if findings.fit.fits else "NO"),
+        _table(("", "accuracy %", "interval"), accuracies),
+        _line(findings.hardness.sentence),
+    ]
+    if example is not None:
+        blocks += [
+            _heading("What the model reads", "(an unseen record)"),
+            _line(f"prompt  {example[0]}"),
+            _line(f"answer  {example[1]}"),
+        ]
+    classes = [
+        (row.name, f"{row.forgotten:,}", f"{row.train:,}", f"{100 * row.share:.1f}")
+        for row in ids.classes[:MAX_CLASSES]
+    ]
+    blocks += [
+        _heading("What is to be forgotten"),
+        _line(
+            f"{ids.records:,} of {ids.train:,} training records ({100 * ids.share:.1f} %), "
+            f"requested by {ids.asked:,} id{'s' if ids.asked != 1 else ''}"
+        ),
+        _table(("class", "to forget", "of", "share %"), classes),
+    ]
+    if len(ids.classes) > MAX_CLASSES:
+        blocks.append(_line(f"and {len(ids.classes) - MAX_CLASSES} more classes"))
+    same = (f"{d.split} {d.index} is the same as train {d.forgotten}" for d in found.duplicates[:5])
+    blocks.append(_heading("Duplicates that remain"))
+    blocks += map(_line, [f"{findings.duplicates.exact:,} with the same bytes", *same])
+    if in_retain := findings.duplicates.in_retain:
+        blocks.append(
+            _line(f"In retain: {in_retain:,}. To forget them as well: --include-duplicates.")
+        )
+    seconds = cost.epoch_seconds
+    duration = f"about {format_duration(seconds)}" if seconds >= 0.1 else "less than 0.1 s"
+    return Group(
+        *blocks,
+        _heading("What it costs", cost.advice),
+        _line(cost.sentence),
+        _line(f"An epoch takes {duration}. {cost.note}"),
+        *(Text.assemble(("Warning: ", "bold yellow"), text) for text in findings.warnings),
+        *(Text.assemble(("Note: ", "bold"), text) for text in findings.notes),
+    )
+
+
+def _heading(title: str, answer: str = "") -> RenderableType:
+    return Text.assemble((title, "bold"), (f"  {answer}" if answer else ""))
+
+
+def _line(text: str) -> RenderableType:
+    return Padding(Text(text), (0, 0, 0, 2))
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableType:
+    table = Table(box=None, header_style="dim", pad_edge=True)
+    table.add_column(columns[0], no_wrap=True, max_width=28)
+    for name in columns[1:]:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table

@@ -135,16 +135,14 @@ def conclude(
         seed=job.seed,
     )
     if advise:
-        cost = divided.preflight.findings.cost
-        texts, too_small = before.forget.of_texts, checks != found
         steps = suggest_next_steps(
             verdict.status,
             job,
             checks,
             earlier=earlier,
-            cost=cost,
-            texts=texts,
-            too_small=too_small,
+            cost=divided.preflight.findings.cost,
+            texts=before.forget.of_texts,
+            too_small=checks != found,
         )
         verdict = verdict.model_copy(update={"next_steps": steps})
 

@@ -32,13 +32,25 @@ from expunge.evaluation import (
 )
 from expunge.evidence import Check, CheckResult, Moment
 from expunge.request._predictions import decimals_of
-from expunge.request.verdict._measurements import (
-    ATTACK_LABELS,
-    FACTS_LABEL,
-    TEXT_ATTACK_LABELS,
-    RequestPredictions,
-)
+from expunge.request.verdict._measurements import RequestPredictions
 
+ATTACK_LABELS = {
+    "correctness": "guesses from whether the prediction is right",
+    "confidence": "guesses from the probability of the label",
+    "logits": "guesses from all outputs of the model",
+    "entropy": "guesses from how sure the model is",
+    "modified-entropy": "guesses from how sure the model is of the label",
+    "loss": "guesses from the loss",
+}
+TEXT_ATTACK_LABELS = {
+    "loss": "guesses from the probability of the answer",
+    "zlib": "guesses from that, by how well the answer can be compressed",
+    "min_k": "guesses from the least probable tokens of the answer",
+    "min_k_plus_plus": "guesses from those, standardised over the vocabulary",
+}
+FACTS_LABEL = "guesses from the probability of the tokens that carry the fact"
+Scored = tuple[Array, Array]
+"""A number per record, and one per unseen example."""
 LEVEL = 0.95
 """Of every one-sided bound."""
 TWO_SIDED = 2.0 * LEVEL - 1.0
@@ -140,8 +152,8 @@ def check_records(
         return []
     forget, unseen = predictions.matched(seed)
     checks = [
-        _attack(name, label, moment, estimate, margins.auc, len(forget.labels))
-        for name, label, estimate in _attacks(predictions, seed)
+        _attack(name, label, moment, pair, margins.auc)
+        for name, label, pair in _attacks(predictions, seed)
     ]
     label = "accuracy on the records minus that on unseen data"
     right = forget.right.numpy(), unseen.right.numpy()
@@ -156,10 +168,7 @@ def check_facts(scores: FactScores, margins: Margins, moment: Moment) -> list[Ch
     """How well the tokens that carry facts tell the records, and how many of them are right."""
     checks = []
     if pair := scores.get("facts"):
-        estimate = delong_interval(*pair, TWO_SIDED)
-        checks.append(
-            _attack("facts", FACTS_LABEL, moment, estimate, margins.auc, records=len(pair[0]))
-        )
+        checks.append(_attack("facts", FACTS_LABEL, moment, pair, margins.auc))
     label = "accuracy on the tokens that carry the fact minus that on unseen data"
     if moment == SAMPLED:
         label = "facts in at least one of 16 answers minus those of unseen data"
@@ -183,8 +192,7 @@ def check_loss_attack(
         return None
     forget, unseen = (-loss(part) for part in other.matched(seed))
     margin = margin or Margins.by_size(len(forget), len(unseen), [1], [1]).auc
-    estimate = delong_interval(forget, unseen, TWO_SIDED)
-    return _attack("loss", ATTACK_LABELS["loss"], moment, estimate, margin, len(forget))
+    return _attack("loss", ATTACK_LABELS["loss"], moment, (forget, unseen), margin)
 
 
 def check_accuracy_drops(
@@ -244,10 +252,10 @@ def expected_drops(before: RequestPredictions, retained: Tensor) -> Array:
     return np.where(forgotten > 0, result, np.where(kept > 0, 0.0, np.nan))
 
 
-def _attacks(predictions: RequestPredictions, seed: int) -> list[tuple[str, str, Estimate]]:
-    """The AUC of every attack with its bounds; the paper's five learn from retained and val."""
+def _attacks(predictions: RequestPredictions, seed: int) -> list[tuple[str, str, Scored]]:
+    """Name, label and scores of every attack; the paper's five learn from retained and val."""
     forget, unseen = predictions.matched(seed)
-    scores: dict[str, tuple[Array, Array]]
+    scores: dict[str, Scored]
     if isinstance(forget, TextPredictions) and isinstance(unseen, TextPredictions):
         labels = TEXT_ATTACK_LABELS
         scores = {name: (forget.scores[name], unseen.scores[name]) for name in labels}
@@ -259,61 +267,45 @@ def _attacks(predictions: RequestPredictions, seed: int) -> list[tuple[str, str,
         decided = decisions(PAPER_FIVE, *learn_from, [forget, unseen], quick=True, seed=seed)
         scores = {name: (pair[0], pair[1]) for name, pair in decided.items()}
         scores["loss"] = -loss(forget), -loss(unseen)
-    return [
-        (name.replace("-", "_"), label, delong_interval(*scores[name], TWO_SIDED))
-        for name, label in labels.items()
-    ]
+    return [(name.replace("-", "_"), label, scores[name]) for name, label in labels.items()]
 
 
-def _attack(
-    name: str, label: str, moment: Moment, estimate: Estimate, margin: float, records: int
-) -> Check:
-    limits = 1.0 - margin, margin
-    return _check(f"auc_{name}", label, moment, "0 to 1", estimate, limits, records)
+def _attack(name: str, label: str, moment: Moment, pair: Scored, margin: float) -> Check:
+    """The AUC of scores with its bounds."""
+    estimate, limits = delong_interval(*pair, TWO_SIDED), (1.0 - margin, margin)
+    return _check(f"auc_{name}", label, moment, "0 to 1", estimate, limits, len(pair[0]))
 
 
 def _difference(
-    name: str,
-    label: str,
-    moment: Moment,
-    right: tuple[Array, Array],
-    margins: Margins,
-    *,
-    texts: bool,
+    name: str, label: str, moment: Moment, right: Scored, margins: Margins, *, texts: bool
 ) -> Check:
-    estimate = _accuracy_difference(*right, of_texts=texts)
+    """Accuracy on the records minus that on unseen data, with its bounds, in points.
+
+    ``right`` says whether each example is right; of texts, which share of its tokens is. The
+    interval is Agresti and Caffo's: two pseudo-examples on either side, one right and one wrong.
+    """
+    rates, spread = [], 0.0
+    for each in right:
+        size = len(each) + 2
+        rate = (each.sum() + 1.0) / size
+        variance = rate * (1.0 - rate) if not texts else each.var() + 1.0 / size
+        spread += variance / size
+        rates.append(rate)
+    value = 100.0 * float(right[0].mean() - right[1].mean())
+    centre, reach = 100.0 * (rates[0] - rates[1]), 100.0 * Z * math.sqrt(spread)
+    estimate = Estimate(value, min(value, centre - reach), max(value, centre + reach))
     limits = -margins.records, margins.records
     return _check(name, label, moment, "points", estimate, limits, len(right[0]))
 
 
-def _accuracy_difference(
-    forget: Array, unseen: Array, *, of_texts: bool
-) -> tuple[float, float, float]:
-    """Accuracy on the records minus that on unseen data, with its bounds, in points.
-
-    Both are whether each example is right, of texts the share of its tokens that are. Agresti and
-    Caffo's interval: two pseudo-examples on either side, one right and one wrong.
-    """
-    rates, spread = [], 0.0
-    for right in (forget, unseen):
-        size = len(right) + 2
-        rate = (right.sum() + 1.0) / size
-        variance = rate * (1.0 - rate) if not of_texts else right.var() + 1.0 / size
-        spread += variance / size
-        rates.append(rate)
-    value = 100.0 * float(forget.mean() - unseen.mean())
-    centre, reach = 100.0 * (rates[0] - rates[1]), 100.0 * Z * math.sqrt(spread)
-    return value, min(value, centre - reach), max(value, centre + reach)
-
-
-def _mean_drop(drops: Array) -> tuple[float, float, float]:
+def _mean_drop(drops: Array) -> Estimate:
     """The mean of drops per example, in points, and its bounds; one lost is always possible."""
     size = len(drops)
     value = float(drops.mean())
     # One example lost and one gained are added, so that no difference at all is not certainty.
     spread = math.sqrt((float((drops**2).sum()) + 2.0 * 100.0**2) / (size + 2) - value**2)
     reach = Z * spread / math.sqrt(size + 2)
-    return value, value - reach, value + reach
+    return Estimate(value, value - reach, value + reach)
 
 
 def check_decimals(unit: str, records: int) -> int:
@@ -332,13 +324,16 @@ def _check(
     label: str,
     moment: Moment,
     unit: str,
-    estimate: tuple[float, float, float],
+    estimate: Estimate,
     margin: tuple[float, float],
     records: int,
 ) -> Check:
     # Outwards, so that rounding never helps; few digits, so that they describe no single record.
     digits = check_decimals(unit, records)
-    value, low, high = round(estimate[0], digits), *_outwards(estimate[1:], digits)
+    scale = 10.0**digits
+    value = round(estimate.value, digits)
+    low = math.floor(round(estimate.low * scale, 6)) / scale
+    high = math.ceil(round(estimate.high * scale, 6)) / scale
     result: CheckResult
     if low > margin[1] or high < margin[0]:
         result = "outside"
@@ -357,21 +352,14 @@ def _check(
         margin=round(margin[1], 2),
         records=records,
         result=result,
-        needed=_records_needed((value, low, high), margin, records) if result == "open" else None,
+        needed=_records_needed(value, low, high, margin, records) if result == "open" else None,
     )
 
 
-def _outwards(bounds: Sequence[float], digits: int) -> tuple[float, float]:
-    scale = 10.0**digits
-    low, high = (round(bound * scale, 6) for bound in bounds)
-    return math.floor(low) / scale, math.ceil(high) / scale
-
-
 def _records_needed(
-    estimate: tuple[float, float, float], margin: tuple[float, float], records: int
+    value: float, low: float, high: float, margin: tuple[float, float], records: int
 ) -> int | None:
     """How many records would decide, if the value stayed what it is; None if none would."""
-    value, low, high = estimate
     room, reach = margin[1] - value, high - value
     if value - margin[0] < room:
         room, reach = value - margin[0], value - low

@@ -30,21 +30,6 @@ from expunge.request.loading._load import ModelAndData
 from expunge.request.loading._texts import compares_all_words, with_comparable_answers
 from expunge.request.preflight._preflight import SAMPLE, Preflight, retained_without, sample_of
 
-ATTACK_LABELS = {
-    "correctness": "guesses from whether the prediction is right",
-    "confidence": "guesses from the probability of the label",
-    "logits": "guesses from all outputs of the model",
-    "entropy": "guesses from how sure the model is",
-    "modified-entropy": "guesses from how sure the model is of the label",
-    "loss": "guesses from the loss",
-}
-TEXT_ATTACK_LABELS = {
-    "loss": "guesses from the probability of the answer",
-    "zlib": "guesses from that, by how well the answer can be compressed",
-    "min_k": "guesses from the least probable tokens of the answer",
-    "min_k_plus_plus": "guesses from those, standardised over the vocabulary",
-}
-FACTS_LABEL = "guesses from the probability of the tokens that carry the fact"
 EXPOSED, AVOIDED = 0.99, 0.01
 """A record stands out if more than this fraction of unseen data scores lower, or less."""
 UNSEEN_PER_RECORD = 10
@@ -166,29 +151,11 @@ def measure_metrics(
     what = "Answer tokens predicted: " if texts else "Accuracy on "
     of_all = "" if texts else "the "
     size = f"{len(before.retain.labels):,}"
-    rows = (
-        (
-            "ua",
-            f"{of_all}forgotten data",
-            "forget",
-            "If the model is right more often than on unseen data alike, it still remembers the "
-            "records; if it is right less often, it avoids them.",
-        ),
-        ("ta", "test data", "test", "What the model is worth on data that decided nothing."),
-        ("va", "validation data", "val", "More data that the model never saw."),
-        (
-            "ra",
-            f"{of_all}retained data",
-            "retain",
-            f"What the model still knows of the records it may keep, by {size} of them.",
-        ),
-    )
     ua_later = None if later is None else accuracy_interval(later.forget)
-    target = None
-    if after.has_test_of_classes:
-        target = accuracy_interval(after.matched(seed)[1])
-    return [
-        MetricRow(
+    unseen = accuracy_interval(after.matched(seed)[1]) if after.has_test_of_classes else None
+
+    def row(name: str, split: str, label: str, explain: str) -> MetricRow:
+        return MetricRow(
             name=name,
             label=f"{what}{label}",
             unit="%",
@@ -196,10 +163,20 @@ def measure_metrics(
             before=accuracy_interval(getattr(before, split)),
             after=accuracy_interval(getattr(after, split)),
             after_benign_steps=ua_later if name == "ua" else None,
-            target=target if name == "ua" else None,
-            explain=text,
+            target=unseen if name == "ua" else None,
+            explain=explain,
         )
-        for name, label, split, text in rows
+
+    ua = (
+        "If the model is right more often than on unseen data alike, it still remembers the "
+        "records; if it is right less often, it avoids them."
+    )
+    ra = f"What the model still knows of the records it may keep, by {size} of them."
+    return [
+        row("ua", "forget", f"{of_all}forgotten data", ua),
+        row("ta", "test", "test data", "What the model is worth on data that decided nothing."),
+        row("va", "val", "validation data", "More data that the model never saw."),
+        row("ra", "retain", f"{of_all}retained data", ra),
     ]
 
 
@@ -207,24 +184,14 @@ def measure_classes(
     classes: Sequence[str], forgotten: Tensor, before: Predictions, after: Predictions
 ) -> list[ClassRow]:
     """Accuracy on test per class, before and after, and how many records of it were forgotten."""
-
-    def accuracy(predictions: Predictions, members: Tensor) -> float | None:
-        if not bool(members.any()):
-            return None
-        return 100.0 * float(predictions.right[members].mean())
-
     rows = []
     for label, name in enumerate(classes):
         members = before.labels == label
-        rows.append(
-            ClassRow(
-                name=name,
-                forgotten=int((forgotten == label).sum()),
-                test=int(members.sum()),
-                before=accuracy(before, members),
-                after=accuracy(after, members),
-            )
-        )
+        size = int(members.sum())
+        gone = int((forgotten == label).sum())
+        rights = (said.right[members].mean() for said in (before, after))
+        old, new = (100.0 * float(right) if size else None for right in rights)
+        rows.append(ClassRow(name=name, forgotten=gone, test=size, before=old, after=new))
     return rows
 
 

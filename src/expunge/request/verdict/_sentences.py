@@ -199,15 +199,13 @@ def _attempts(attempts: Sequence[EarlierAttempt], seed: int) -> str:
 
 def _shown(checks: Sequence[Check], metrics: Sequence[MetricRow]) -> list[str]:
     ua, ta = (next(m for m in metrics if m.name == name) for name in ("ua", "ta"))
+    change = f"from {ua.before.value:.1f} % to {ua.after.value:.1f} %"
+    if ua.target is not None:
+        change += f"; on unseen data alike it is {ua.target.value:.1f} %"
+    if ua.after_benign_steps is not None:
+        change += f"; after benign steps {ua.after_benign_steps.value:.1f} %"
     shown = [
-        f"Accuracy on the records went from {ua.before.value:.1f} % to {ua.after.value:.1f} %"
-        + ("" if ua.target is None else f"; on unseen data alike it is {ua.target.value:.1f} %")
-        + (
-            ""
-            if ua.after_benign_steps is None
-            else f"; after benign steps {ua.after_benign_steps.value:.1f} %"
-        )
-        + ".",
+        f"Accuracy on the records went {change}.",
         f"Test accuracy went from {ta.before.value:.1f} % to {ta.after.value:.1f} % "
         f"[{ta.after.low:.1f}, {ta.after.high:.1f}].",
     ]

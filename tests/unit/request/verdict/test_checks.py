@@ -15,6 +15,7 @@ from expunge.request.verdict._checks import (
     AFTER_BENIGN_STEPS,
     DELIVERED,
     LEVEL,
+    TEXT_ATTACK_LABELS,
     Margins,
     check_accuracy_drops,
     check_loss_attack,
@@ -22,7 +23,7 @@ from expunge.request.verdict._checks import (
     expected_drops,
     make_checks,
 )
-from expunge.request.verdict._measurements import TEXT_ATTACK_LABELS, RequestPredictions
+from expunge.request.verdict._measurements import RequestPredictions
 
 NAMES = ("ant", "bee")
 
