@@ -183,10 +183,8 @@ def tenths_of(values: Tensor) -> Tensor:
 def means_by_group(values: Tensor, groups: Tensor) -> Tensor:
     """The mean of the values of each group; 0 for a group without any."""
     known = ~values.isnan()
-    total, count = (torch.zeros(TENTHS, dtype=values.dtype) for _ in range(2))
-    total.index_add_(0, groups[known], values[known])
-    count.index_add_(0, groups[known], torch.ones_like(values[known]))
-    return total / count.clamp(min=1.0)
+    total = torch.bincount(groups[known], values[known], TENTHS)
+    return total / torch.bincount(groups[known], minlength=TENTHS).clamp(min=1)
 
 
 def mean_log_p(odds: Tensor) -> Tensor:
