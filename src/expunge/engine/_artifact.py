@@ -140,8 +140,7 @@ def load_artifact(
     else:
         check_named_model(path, card, model)
     if not card.data.fingerprint:
-        splits = load_card_data(card, data)
-        known = describe_data(card.data, splits)
+        known = describe_data(card.data, load_card_data(card, data))
         card = card.model_copy(update={"data": known})
     net = build_from_config(card.model.model_dump())
     load_checked_weights(net, without_prefix(state, net), str(path))

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
 from expunge.data.text import IGNORED, TextSet, row_lengths
+from expunge.engine._device import device_of
 from expunge.engine._run_setup import check_weights
 from expunge.methods import apply, eval_mode
 
@@ -83,7 +84,7 @@ def score_tokens(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
     are not finite are refused.
     """
     check_weights(model)
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    device = device_of(model)
     scores = _empty_like(data)
     with eval_mode(model):
         for chosen, length in _batches(data):
