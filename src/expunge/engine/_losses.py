@@ -160,8 +160,7 @@ class DivergenceGuard:
         if self._bad is not None and bool(self._bad):
             return False
         self._bad = None
-        for kept, live in zip(self._kept, self._live, strict=True):
-            kept.copy_(live)
+        torch._foreach_copy_(self._kept, self._live)
         return True
 
     @torch.no_grad()
@@ -172,5 +171,4 @@ class DivergenceGuard:
     @torch.no_grad()
     def restore(self) -> None:
         """Put the last good weights back into the model."""
-        for kept, live in zip(self._kept, self._live, strict=True):
-            live.copy_(kept)
+        torch._foreach_copy_(self._live, self._kept)
