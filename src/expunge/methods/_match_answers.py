@@ -11,7 +11,6 @@ from torch.nn import functional as F
 
 from expunge._kinds import NotNegative
 from expunge.methods._match_unseen import is_refresh
-from expunge.methods._problem import SplitName
 from expunge.methods._token_method import Batch, Problem, Term, TokenMethod
 from expunge.methods._tokens import is_labelled, is_token_labels, labelled_rows
 
@@ -96,9 +95,9 @@ class MatchAnswers(TokenMethod):
         """Refresh the targets from the current model's probabilities on unseen answers."""
         if not is_refresh(epoch, epochs):
             return
-        names: tuple[SplitName, SplitName] = ("unseen", "forget")
         splits, model = problem.splits, problem.model
-        unseen, actual = (log_odds(splits.token_log_probs(model, name)) for name in names)
+        unseen = log_odds(splits.token_log_probs(model, "unseen"))
+        actual = log_odds(splits.token_log_probs(model, "forget"))
         strata = splits.strata("unseen"), splits.strata("forget")
         given = splits.given("unseen"), splits.given("forget")
         if given[0] is None or given[1] is None:
