@@ -138,7 +138,7 @@ class Output:
 
 
 def to_json(values: Any) -> str:
-    """JSON that every reader takes: paths as text, numbers that are none as null.
+    """JSON that every reader takes: paths as text, NaN and infinity as null.
 
     >>> to_json({"ta": float("nan"), "k": (1, 2)})
     '{"ta": null, "k": [1, 2]}'

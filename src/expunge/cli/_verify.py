@@ -26,7 +26,7 @@ IdKeyFile = Annotated[
 SHOWN = {"number", "when", "ids", "records", "attempt", "legal_basis", "received", "due"}
 """What programs get of the summary of a request."""
 LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
-"""Of what begins so; the rest could not be checked, or says nothing."""
+"""Colours of lines by how they begin; other lines could not be checked, or say nothing."""
 
 
 def verify_command(

@@ -21,7 +21,7 @@ SUREST = 1e-6
 
 
 TENTHS, LARGEST = 10, 4.0
-"""What is left is added up for each tenth of the targets, up to so many log-odds."""
+"""What is left is added up for each of these shares of the targets, up to this many log-odds."""
 SURE = 3.0
 """Log-odds beyond which it makes no difference how sure a model is: a probability of 95 %."""
 
