@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expunge._errors import InvalidInput
-from expunge._files import refuse_existing, refuse_no_folder, require_file
+from expunge._files import refuse_existing, refuse_no_folder
 from expunge.cli import _options as options
 from expunge.cli._output import AsJson, Output, Quiet
-from expunge.data import parse_scenario
 
 if TYPE_CHECKING:
     from expunge.engine import Artifact, Procedure
@@ -82,12 +81,7 @@ def audit_command(
     """
     refuse_no_folder(out)
     refuse_existing(out / "report.json", force=force)
-    for path in (unlearned, initial, ideal):
-        if path is not None:
-            require_file(path)
-    if forget is not None:
-        parse_scenario(forget)
-    options.check_model_and_data(model, data)
+    options.check_inputs(unlearned, initial, ideal, forget=forget, model=model, data=data)
 
     from expunge.audit import AuditInput, run_audit, terminal, write_audit
     from expunge.audit import as_json as audit_data
@@ -128,7 +122,6 @@ def audit_command(
         ideal=matching_ideal(retrained, audited.card, parts, scenario, draw),
     )
     # The models to train for the attacks.
-    messages = output.messages
     plan = None
     if shadows:
         plan = ShadowPlan(
@@ -140,14 +133,14 @@ def audit_command(
             seed=seed,
         )
     # The audit and its report.
-    with Display("shadow models", console=messages) as display:
+    with Display("shadow models", console=output.messages) as display:
         found = run_audit(
             inputs,
             plan=plan,
             store=Store(store or cache_dir() / "store"),
             workers=workers,
             seed=seed,
-            progress=lambda text: messages.print(f"  {text}", style="dim", highlight=False),
+            progress=lambda text: output.message(f"  {text}", style="dim"),
             report=display,
         )
     written = write_audit(found, out)

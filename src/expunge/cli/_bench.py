@@ -151,14 +151,13 @@ def run_command(
     # Run what is missing.
     stages = Store(store)
     output = Output(quiet=quiet)
-    messages = output.messages
     power: Engine | None = None
     if engine == "ray":
         from expunge.dispatch import RayEngine
 
         power = RayEngine(stages, address=address, cpus=cpus, gpus=gpus, retries=retries)
     try:
-        with Display(chosen.name, console=messages, log=True) as report:
+        with Display(chosen.name, console=output.messages, log=True) as report:
             wanted = [] if finished else planned
             outcome = run_planned(
                 wanted, stages, workers=workers, retries=retries, report=report, engine=power
@@ -167,7 +166,7 @@ def run_command(
         if power is not None:
             power.close()
     for warning in outcome.warnings:
-        messages.print(f"[yellow]Warning:[/] {escape(warning)}", highlight=False)
+        output.message(f"[yellow]Warning:[/] {escape(warning)}")
 
     # Publish what is finished.
     results = collect(planned, stages)
@@ -179,8 +178,8 @@ def run_command(
 
     # Say what happened.
     for note in notes:
-        messages.print(f"  left out, {escape(note)}", style="dim", highlight=False)
-    messages.print(f"{outcome}.", highlight=False)
+        output.message(f"  left out, {escape(note)}", style="dim")
+    output.message(f"{outcome}.")
     if paths:
         output.wrote(f"{len(paths)} files to {folder}/; begin with README.md.")
     if outcome.failed:

@@ -16,7 +16,6 @@ from expunge.cli._output import WIDE, AsJson, Output, Quiet, number_table
 if TYPE_CHECKING:
     from expunge.bench.tables._summary import Summary
     from expunge.evaluation import Scores
-    from expunge.evidence import Evidence
 
 BLOCK = "digits-early"
 """The block of the protocol that the demo runs; the others are for ``expunge bench run demo``."""
@@ -72,8 +71,10 @@ def show_request(out: Path, output: Output) -> dict[str, Any]:
     import torch
 
     from expunge.data import divide
-    from expunge.engine import Recipe, load_artifact, load_card_data
+    from expunge.engine import Recipe, load_artifact, load_card_data, restore_from_config
     from expunge.evaluation import evaluate, retrain_ideal, train_initial
+    from expunge.evidence import read_evidence
+    from expunge.request import forget
 
     torch.set_num_threads(1)  # images of 8 x 8 pixels give a second thread nothing to do
 
@@ -93,16 +94,21 @@ def show_request(out: Path, output: Output) -> dict[str, Any]:
 
     # The request, and what it is compared with here: a model that never saw the records.
     output.message(f"Forgetting {FORGOTTEN} of them ...")
-    evidence, after = _forget(weights, ids, out)
+    folder = out / "requests" / "0001"
+    if not folder.is_dir():
+        key = out / "id.key"
+        forget(weights=weights, ids=ids, out=out / "requests", id_key=key, progress=False)
+    evidence = read_evidence(folder / "evidence.json")
+    after = restore_from_config(initial.card.model.model_dump(), folder / "weights.safetensors")
     scenario = f"ids:{ids}"
     if not retrained.is_file():
         output.message("Retraining without them, to compare ...")
         retrain_ideal(initial, scenario, retrained, progress=False)
     division = divide(load_card_data(initial.card), scenario, 0)
-    forget, retain, test = division.forget, division.retain, division.splits.test
+    retain, test = division.retain, division.splits.test
     models = {"before": initial.model, "after": after, "retrained": load_artifact(retrained).model}
     scores = {
-        name: evaluate(model, forget=forget, retain=retain, test=test, benign_steps=50)
+        name: evaluate(model, forget=division.forget, retain=retain, test=test, benign_steps=50)
         for name, model in models.items()
     }
 
@@ -110,7 +116,6 @@ def show_request(out: Path, output: Output) -> dict[str, Any]:
     output.show(f"\n[bold]A deletion request[/]: {FORGOTTEN} of {TRAINED:,} noisy digits")
     output.show(_request_table(columns), highlight=True)
     output.show(f"[bold]{evidence.status.upper()}[/] {evidence.verdict.headline}", highlight=True)
-    folder = out / "requests" / "0001"
     output.show(f"The page: {folder}/report.html. To check it: expunge verify {out}/requests\n")
     return {
         "status": evidence.status,
@@ -135,23 +140,6 @@ def write_noisy_digits(path: Path) -> None:
     arrays |= {f"y_{split}": y[part] for split, part in parts.items()}
     with atomic(path) as scratch, scratch.open("wb") as file:
         np.savez(file, **arrays)
-
-
-def _forget(weights: Path, ids: Path, out: Path) -> tuple[Evidence, Any]:
-    """The evidence of the request, carried out if it is not there yet, and its model."""
-    from safetensors.torch import load_file
-
-    from expunge.engine import load_artifact
-    from expunge.evidence import read_evidence
-    from expunge.request import forget
-
-    folder = out / "requests" / "0001"
-    if not folder.is_dir():
-        key = out / "id.key"
-        forget(weights=weights, ids=ids, out=out / "requests", id_key=key, progress=False)
-    model = load_artifact(weights).model
-    model.load_state_dict(load_file(folder / "weights.safetensors"))
-    return read_evidence(folder / "evidence.json"), model
 
 
 def _columns(scores: Mapping[str, Scores]) -> dict[str, dict[str, float | None]]:

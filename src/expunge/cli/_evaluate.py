@@ -8,12 +8,11 @@ from typing import Annotated, Literal
 import typer
 
 from expunge._errors import InvalidInput
-from expunge._files import require_file
 from expunge._kinds import check_kind
 from expunge.cli import _options as options
 from expunge.cli._output import AsJson, Output, Quiet, number_table
 from expunge.cli._unlearn import scores_data, scores_table, show_scores
-from expunge.data import DATASETS, parse_scenario
+from expunge.data import DATASETS
 
 OURS = "expunge"
 Definitions = Literal["expunge", "open-unlearning"]
@@ -59,10 +58,7 @@ def evaluate_command(
     """
     files = {"unlearned": weights, "initial": initial, "ideal": ideal}
     given = {name: path for name, path in files.items() if path is not None}
-    for path in given.values():
-        require_file(path)
-    if forget is not None:
-        parse_scenario(forget)
+    options.check_inputs(*given.values(), forget=forget)
     check_kind("definitions", Definitions, definitions)
     output = Output(as_json=as_json, quiet=quiet)
     if lm_eval is not None:
@@ -98,7 +94,7 @@ def evaluate_command(
     if template is not None or definitions != OURS:
         named = "template" if template is not None else "definitions"
         raise InvalidInput(f"`{named}` goes with texts, such as --data qa:FOLDER. (got {data})")
-    options.check_model_and_data(model, data)
+    options.check_inputs(model=model, data=data)
 
     from expunge.engine import Artifact, load_artifact
     from expunge.evaluation import evaluate_artifacts

@@ -205,8 +205,8 @@ def _outcome_data(outcome: Outcome) -> dict[str, Any]:
     return found | sections | notes
 
 
-def show_interval(interval: Interval | None, unit: str = " %") -> str:
-    """A value and its interval, safe to print."""
+def show_interval(interval: Interval | None) -> str:
+    """A percentage and its interval, safe to print."""
     if interval is None:
         return ""
-    return escape(f"{interval.value:.1f} [{interval.low:.1f}, {interval.high:.1f}]{unit}")
+    return escape(f"{interval.value:.1f} [{interval.low:.1f}, {interval.high:.1f}] %")

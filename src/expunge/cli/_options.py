@@ -11,10 +11,11 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from expunge._files import require_file
 from expunge._kinds import SEEDS
 from expunge._options import Option
 from expunge._registry import Registry
-from expunge.data import DATASETS, SCENARIOS, find_data
+from expunge.data import DATASETS, SCENARIOS, find_data, parse_scenario
 from expunge.engine import PLAIN_OPTIONS
 from expunge.methods import METHODS
 from expunge.models import MODELS, read_model_spec
@@ -101,8 +102,18 @@ ForeignModel = Annotated[
 ]
 
 
-def check_model_and_data(model: str | None, data: str | None) -> None:
-    """Refuse a model or data that cannot be meant, before anything heavy is imported."""
+def check_inputs(
+    *files: Path | None,
+    forget: str | None = None,
+    model: str | None = None,
+    data: str | None = None,
+) -> None:
+    """Refuse what cannot be meant, before anything heavy is imported; None is what is not given."""
+    for path in files:
+        if path is not None:
+            require_file(path)
+    if forget is not None:
+        parse_scenario(forget)
     if model is not None:
         read_model_spec(model)
     if data is not None:

@@ -17,31 +17,20 @@ from rich.text import Text
 
 from expunge._strict_json import to_json_types
 
+
+def _switch(*flags: str, text: str) -> Any:
+    """A switch in the panel of all that decides what is printed."""
+    return typer.Option(*flags, help=text, rich_help_panel="Output")
+
+
 AsJson = Annotated[
-    bool,
-    typer.Option(
-        "--json",
-        help="Print the result as JSON, and nothing else to stdout.",
-        rich_help_panel="Output",
-    ),
+    bool, _switch("--json", text="Print the result as JSON, and nothing else to stdout.")
 ]
 Quiet = Annotated[
-    bool,
-    typer.Option(
-        "--quiet",
-        "-q",
-        help="Only results, errors, and which files were written.",
-        rich_help_panel="Output",
-    ),
+    bool, _switch("--quiet", "-q", text="Only results, errors, and which files were written.")
 ]
 Verbose = Annotated[
-    bool,
-    typer.Option(
-        "--verbose",
-        "-v",
-        help="A line per epoch in place of a progress bar.",
-        rich_help_panel="Output",
-    ),
+    bool, _switch("--verbose", "-v", text="A line per epoch in place of a progress bar.")
 ]
 WIDE = 120
 """Columns of tables that go into a file or a pipe."""
@@ -149,7 +138,7 @@ class Output:
 
 
 def to_json(values: Any) -> str:
-    """JSON that every reader takes: paths as text, numbers that are none as null.
+    """JSON that every reader takes: paths as text, NaN and infinity as null.
 
     >>> to_json({"ta": float("nan"), "k": (1, 2)})
     '{"ta": null, "k": [1, 2]}'

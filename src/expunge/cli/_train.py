@@ -6,11 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from expunge._files import check_weights_out, require_file
+from expunge._files import check_weights_out
 from expunge._options import Option, Schedule
 from expunge.cli import _options as options
 from expunge.cli._output import Output, Quiet, Verbose
-from expunge.data import parse_scenario
 from expunge.engine import Recipe
 from expunge.models import check_model, read_model_spec
 
@@ -58,7 +57,7 @@ def train_command(
     chosen = Recipe(**{name: value for name, value in recipe.items() if value is not None})
     check_weights_out(out, force=force)
     check_model(read_model_spec(model or "small-cnn")[0], width)
-    options.check_model_and_data(model, data)
+    options.check_inputs(model=model, data=data)
     output = Output(quiet=quiet, verbose=verbose)
 
     from expunge.evaluation import train_initial
@@ -103,9 +102,7 @@ def retrain_command(
     Example:  expunge retrain initial.safetensors --forget random:0.1 -o ideal.safetensors
     """
     check_weights_out(out, force=force)
-    require_file(initial)
-    parse_scenario(forget)
-    options.check_model_and_data(model, data)
+    options.check_inputs(initial, forget=forget, model=model, data=data)
     changes = {name: value for name, value in recipe.items() if value is not None}
     Recipe(**changes)  # refuses what cannot be used, before anything heavy is imported
     output = Output(quiet=quiet, verbose=verbose)

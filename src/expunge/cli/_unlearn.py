@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from expunge._files import check_weights_out, require_file
+from expunge._files import check_weights_out
 from expunge.cli import _options as options
 from expunge.cli._output import AsJson, Output, Quiet, Verbose, number_table
-from expunge.data import parse_scenario
 from expunge.distributed import check_timeout, launched_group
 from expunge.engine import EXECUTION_OPTIONS, Execution, Procedure
 from expunge.evaluation import METRICS, score_rows
@@ -62,11 +61,7 @@ def unlearn_command(
     --ideal ideal.safetensors -o unlearned.safetensors
     """
     check_weights_out(out, force=force)
-    for path in (initial, ideal):
-        if path is not None:
-            require_file(path)
-    parse_scenario(forget)
-    options.check_model_and_data(model, data)
+    options.check_inputs(initial, ideal, forget=forget, model=model, data=data)
     check_timeout(timeout)
     output = Output(as_json=as_json, quiet=quiet, verbose=verbose)
     chosen = Procedure.from_plain(procedure)

@@ -17,7 +17,7 @@ from expunge.cli._output import AsJson, ExitCode, Output, Quiet, show_error
 
 if TYPE_CHECKING:
     from expunge.evidence import Evidence, Status
-    from expunge.ledger import Ledger, Verification
+    from expunge.ledger import IdKey, Ledger, Verification
 
 Folder = Annotated[Path, typer.Argument(help="The folder of requests (--out of forget).")]
 IdKeyFile = Annotated[
@@ -26,7 +26,7 @@ IdKeyFile = Annotated[
 SHOWN = {"number", "when", "ids", "records", "attempt", "legal_basis", "received", "due"}
 """What programs get of the summary of a request."""
 LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
-"""Of what begins so; the rest could not be checked, or says nothing."""
+"""Colours of lines by how they begin; other lines could not be checked, or say nothing."""
 
 
 def verify_command(
@@ -181,10 +181,7 @@ def _result(verification: Verification) -> str:
     return "everything holds"
 
 
-def _look_up(ledger: Ledger, requested_id: str, id_key: Path | None, output: Output) -> None:
-    from expunge.ledger import require_id_key
-
-    key = require_id_key(id_key)
+def _look_up(ledger: Ledger, requested_id: str, key: IdKey, output: Output) -> None:
     found = [each.evidence for each in ledger.find(requested_id, key)]
     rows = [
         {"number": each.request.number, "when": each.request.when, "status": each.status}
@@ -239,17 +236,16 @@ def ledger_command(
 
     Example:  expunge ledger requests --find anna
     """
-    from expunge.ledger import Ledger, head_problem
+    from expunge.ledger import Ledger, head_problem, require_id_key
 
     ledger = Ledger.read_existing(folder)
     output = Output(as_json=as_json, quiet=quiet, width=110)
     if find is not None:
-        _look_up(ledger, find, id_key, output)
+        _look_up(ledger, find, require_id_key(id_key), output)
         return
     if (letters is None) != (ids is None):
         raise InvalidInput("--letters needs the list of people: give --letters and --ids together.")
     if letters is not None and ids is not None:
-        from expunge.ledger import require_id_key
         from expunge.request import write_letters
 
         written = write_letters(ledger, ids, require_id_key(id_key), letters)

@@ -31,13 +31,7 @@ if TYPE_CHECKING:  # for other packages of expunge
     )
     from expunge.engine._callbacks import StepReporter
     from expunge.engine._checkpoint import load_checkpoint, save_checkpoint, stable_repr
-    from expunge.engine._device import (
-        channels_last,
-        device_of,
-        fast_layout,
-        pick_device,
-        runs_on,
-    )
+    from expunge.engine._device import device_of, fast_layout, pick_device
     from expunge.engine._execution import EXECUTION_OPTIONS
     from expunge.engine._history import StepRecorder
     from expunge.engine._losses import diverged, weigh
@@ -58,13 +52,13 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.engine._predict import (
         PredictionCache,
         Predictions,
+        RunSplits,
         check_predictions,
         predict,
     )
     from expunge.engine._procedure import PLAIN_OPTIONS
     from expunge.engine._recipe import check_recipe
     from expunge.engine._run_setup import copy_model, one_pass
-    from expunge.engine._split_reader import RunSplits
     from expunge.engine._token_scores import TOKEN_ROWS_PER_BATCH, TokenScores, score_tokens
     from expunge.engine._weights import (
         OTHER_COMPUTERS,

@@ -129,8 +129,8 @@ def load_artifact(
     """Build the model that a file describes, with the weights in the file.
 
     ``path`` may also be weights of any other origin: then a card beside them (``NAME.card.json``),
-    or ``model``, a name with options, and ``data`` say what they are of; ``stage`` is what they are
-    to the caller. A function of the user that a card names is only called if ``model`` names it,
+    or ``model``, a name with options, and ``data`` describe them, and ``stage`` says which model of
+    a run they are. A function of the user that a card names is only called if ``model`` names it,
     too: a weights file must not run code. ``data`` is also for data that have moved.
     """
     path = Path(path)
@@ -140,8 +140,7 @@ def load_artifact(
     else:
         check_named_model(path, card, model)
     if not card.data.fingerprint:
-        splits = load_card_data(card, data)
-        known = describe_data(card.data, splits)
+        known = describe_data(card.data, load_card_data(card, data))
         card = card.model_copy(update={"data": known})
     net = build_from_config(card.model.model_dump())
     load_checked_weights(net, without_prefix(state, net), str(path))
@@ -179,12 +178,12 @@ def read_weights(path: Path) -> tuple[StateDict, Card | None]:
 
 
 def sidecar_of(path: Path) -> Path:
-    """Where the card of weights is that have none inside."""
+    """Where the card of weights is, if it is not inside their file."""
     return path.with_name(f"{path.stem}.card.json")
 
 
 def _card_of_foreign(path: Path, model: str | None, data: str | None, stage: ModelStage) -> Card:
-    """A card for weights that somebody else wrote: what they are of was said beside them."""
+    """A card for weights that somebody else wrote, whose model and data the caller has named."""
     if model is None or data is None:
         raise InvalidInput(
             f"{path} holds weights without a card, so their model is unknown. Give --model (a "
@@ -241,7 +240,7 @@ def load_card_data(card: Card, override: str | None = None) -> Splits:
 def matching_ideal(
     ideal: Artifact | None, card: Card, division: Division, scenario: str, scenario_seed: int
 ) -> nn.Module | None:
-    """The ideal model, refused if it was not retrained without just this forget set."""
+    """The ideal model, refused unless it was retrained without exactly this forget set."""
     if ideal is None:
         return None
     if ideal.card.model.num_classes != card.model.num_classes:

@@ -58,20 +58,7 @@ def run_identity(run: Run) -> dict[str, Any]:
 
 
 def save_run(run: Run, path: Path) -> None:
-    """Write the state of a run; all processes call this, and the first one writes."""
-    tree = _run_state(run)
-    run.group.run_in_first(lambda: save_checkpoint(path, run.identity, tree))
-
-
-def find_run(run: Run, path: Path) -> dict[str, Any] | None:
-    """The state of a run in ``path``; None if there is no file, refused if it is another run's."""
-    return run.group.run_in_first(
-        lambda: load_checkpoint(path, run.identity) if path.exists() else None
-    )
-
-
-def _run_state(run: Run) -> dict[str, Any]:
-    """Everything that the rest of a run depends on; all processes call this."""
+    """Write what the rest of a run depends on; all processes call this, and the first writes."""
     simple = (bool, int, float, str, list, tuple, dict, Tensor, type(None))
     schedule = None
     if run.scheduler is not None:  # without its functions, which the caller passes again
@@ -83,7 +70,7 @@ def _run_state(run: Run) -> dict[str, Any]:
         random["cuda"] = torch.cuda.get_rng_state(run.device)
     streams = run.group.exchange(random)
     states = [(type(callback).__qualname__, callback.state_dict()) for callback in run.callbacks]
-    return {
+    tree = {
         "step": run.step,
         "forget": None if run.forget_stream is None else run.forget_stream.position,
         "retain": run.retain_stream.position,
@@ -99,6 +86,14 @@ def _run_state(run: Run) -> dict[str, Any]:
         "problem": run.problem.state_dict(),
         "callbacks": [{"kind": kind, "state": state} for kind, state in states if state],
     }
+    run.group.run_in_first(lambda: save_checkpoint(path, run.identity, tree))
+
+
+def find_run(run: Run, path: Path) -> dict[str, Any] | None:
+    """The state of a run in ``path``; None if there is no file, refused if it is another run's."""
+    return run.group.run_in_first(
+        lambda: load_checkpoint(path, run.identity) if path.exists() else None
+    )
 
 
 def load_run_state(run: Run, tree: dict[str, Any]) -> None:

@@ -83,9 +83,8 @@ class Execution:
     @classmethod
     def from_plain(cls, values: Mapping[str, Any], **others: Any) -> Execution:
         """The execution that plain values describe: :data:`EXECUTION_OPTIONS` by name, or None."""
-        names = [each.name for each in EXECUTION_OPTIONS]
-        given = {name: values[name] for name in names if values.get(name) is not None}
-        return cls(**given, **others)
+        found = {each.name: values.get(each.name) for each in EXECUTION_OPTIONS}
+        return cls(**{name: value for name, value in found.items() if value is not None}, **others)
 
     def checkpoint_bound_options(self) -> dict[str, Any]:
         """The options that change the bits of a run, so that its checkpoint is bound to them."""

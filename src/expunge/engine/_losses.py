@@ -57,7 +57,7 @@ Batches = Sequence[Batch | None]
 
 
 def _process_weights(
-    group: Group, method: Method, name: str, forget: Batches, retain: Batches
+    group: Group, method: Method, counted: Batches, forget: Batches, sizes: list[list[float]]
 ) -> tuple[float, float]:
     """The weights of this process's ``objective`` or ``constraint``, and of its saliency: N·nᵣ/n.
 
@@ -67,33 +67,17 @@ def _process_weights(
     """
     if not group:
         return 1.0, 1.0
-    counted = [batch for batch in _counted(method, name, forget, retain) if batch is not None]
-    ranked = [batch for batch in forget if batch is not None]
-    shares = [batch.share for batch in (*counted, *ranked)]
-    by_examples = type(method).size is Method.size and not is_token_labels(counted[0].targets)
+    measured, ranked = ([b for b in part if b is not None] for part in (counted, forget))
+    shares = [batch.share for batch in (*measured, *ranked)]
+    by_examples = type(method).size is Method.size and not is_token_labels(measured[0].targets)
     if by_examples and None not in shares:
         of_loss, of_saliency = (
-            sum(share_weight(b.share, group.size) for b in part) for part in (counted, ranked)
+            sum(share_weight(b.share, group.size) for b in part) for part in (measured, ranked)
         )
         return of_loss, of_saliency
-    sizes = [sum(each) for each in _sizes(method, name, forget, retain)]
-    here = torch.tensor(sizes, dtype=torch.float64, device=group.device)
+    here = torch.tensor([sum(each) for each in sizes], dtype=torch.float64, device=group.device)
     parts = (group.size * here / group.sum(here.clone())).nan_to_num(1.0)  # 0/0: none at all
     return float(parts[0]), float(parts[1])
-
-
-def _counted(method: Method, name: str, forget: Batches, retain: Batches) -> Batches:
-    """The batches that a loss is a mean over."""
-    over_forget = name == "objective" and method.objective_over == "forget"
-    return forget if over_forget and forget[0] is not None else retain
-
-
-def _sizes(method: Method, name: str, forget: Batches, retain: Batches) -> list[list[float]]:
-    """What the loss of every micro-batch is a mean over, and what its saliency is: two lists."""
-    parts = ((name, _counted(method, name, forget, retain)), ("saliency", forget))
-    return [
-        [0.0 if b is None else method.size(what, b) for b in batches] for what, batches in parts
-    ]
 
 
 def weigh(
@@ -114,14 +98,20 @@ def weigh(
     multiplied by the process's share of its micro-batch, and the micro-batches count by their sizes
     in all processes together.
     """
-    sizes = _sizes(method, name, forget, retain)
+    # What the losses of the micro-batches are means over, and what their saliency is.
+    over_forget = name == "objective" and method.objective_over == "forget"
+    counted = forget if over_forget and forget[0] is not None else retain
+    sizes = [
+        [0.0 if b is None else method.size(what, b) for b in batches]
+        for what, batches in ((name, counted), ("saliency", forget))
+    ]
     if reduced:
         here = torch.tensor(sizes, dtype=torch.float64, device=group.device)
         total = group.sum(here.clone()).clamp(min=1.0)
         factors = (group.size * here / total).tolist()
         weights = (len(forget) * total / total.sum(dim=1, keepdim=True)).tolist()
     else:
-        process = _process_weights(group, method, name, forget, retain)
+        process = _process_weights(group, method, counted, forget, sizes)
         factors = [[factor] * len(retain) for factor in process]
         shares = [[len(part) * n / sum(part) if any(part) else 1.0 for n in part] for part in sizes]
         weights = [[process[0] * share for share in shares[0]], shares[1]]
@@ -170,8 +160,7 @@ class DivergenceGuard:
         if self._bad is not None and bool(self._bad):
             return False
         self._bad = None
-        for kept, live in zip(self._kept, self._live, strict=True):
-            kept.copy_(live)
+        torch._foreach_copy_(self._kept, self._live)
         return True
 
     @torch.no_grad()
@@ -182,5 +171,4 @@ class DivergenceGuard:
     @torch.no_grad()
     def restore(self) -> None:
         """Put the last good weights back into the model."""
-        for kept, live in zip(self._kept, self._live, strict=True):
-            live.copy_(kept)
+        torch._foreach_copy_(self._live, self._kept)

@@ -129,13 +129,11 @@ def load_checked_weights(model: nn.Module, state: dict[str, Tensor], source: str
     missing, extra = sorted(expected.keys() - state.keys()), sorted(state.keys() - expected.keys())
     wrong = [k for k in expected.keys() & state.keys() if expected[k].shape != state[k].shape]
     if missing or extra or wrong:
-        parts = [
-            *([f"missing {', '.join(missing[:3])}"] if missing else []),
-            *([f"unexpected {', '.join(extra[:3])}"] if extra else []),
-            *(
-                f"{k} is {tuple(state[k].shape)}, not {tuple(expected[k].shape)}"
-                for k in sorted(wrong)[:3]
-            ),
+        lists = (("missing", missing), ("unexpected", extra))
+        parts = [f"{what} {', '.join(names[:3])}" for what, names in lists if names]
+        parts += [
+            f"{k} is {tuple(state[k].shape)}, not {tuple(expected[k].shape)}"
+            for k in sorted(wrong)[:3]
         ]
         raise InvalidInput(f"The weights in {source} do not fit the model: {'; '.join(parts)}.")
     broken = [k for k in sorted(expected) if _is_finite(expected[k]) and not _is_finite(state[k])]

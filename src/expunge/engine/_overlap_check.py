@@ -53,7 +53,7 @@ Member = tuple[int, int]
 
 
 def _members(data: Dataset[Any]) -> set[Member]:
-    """The examples of a dataset; none if it does not tell how many there are."""
+    """The examples of a dataset; none if it does not know how many there are."""
     try:
         return set(_list_members(data))
     except (TypeError, IndexError):  # no length, or a subset of what is not there

@@ -20,7 +20,7 @@ from expunge._options import (
 from expunge._registry import Registry
 from expunge.engine._recipe import common_options
 from expunge.methods import METHODS
-from expunge.update import ADDONS, AGGREGATES, MOMENTS
+from expunge.update import ADDONS, AGGREGATES, MOMENTS, WeightedSum, as_aggregate
 
 if TYPE_CHECKING:
     from expunge.engine._recipe import Recipe
@@ -88,8 +88,6 @@ class Procedure:
     strict: bool = option(False, bool, "Weights outside the mask do not move at all.")
 
     def __post_init__(self) -> None:
-        from expunge.update import as_aggregate
-
         # What can be told without torch comes first: methods and add-ons import it.
         _check_options(vars(self))
         object.__setattr__(self, "aggregate", as_aggregate(self.aggregate))
@@ -112,18 +110,16 @@ class Procedure:
         >>> Procedure.preferred(method="l1-sparse", strict=True).aggregate
         WeightedSum(alpha=0.0005, beta=0.9995)
         """
-        from expunge.update import as_aggregate
-
         # What can be told without torch comes first, as in ``__post_init__``.
         _check_options(given)
         if "aggregate" in given:
             given["aggregate"] = as_aggregate(given["aggregate"])
-        preferred = _preferred_options(given.get("method", cls.method))
-        weights: dict[str, float] = {
-            name: preferred.pop(name) for name in ("alpha", "beta") if name in preferred
-        }
+        kind: Any = given.get("method", cls.method)
+        kind = METHODS[kind] if isinstance(kind, str) else kind
+        preferred = dict(getattr(kind, "preferred", {}))
+        weights = {each: preferred.pop(each) for each in ("alpha", "beta") if each in preferred}
         if weights:
-            preferred["aggregate"] = _make_linear("linear", weights)
+            preferred["aggregate"] = WeightedSum(**weights)
         procedure = cls(**(preferred | given))
         own = None if recipe is None else procedure.method.own_recipe(recipe)  # type: ignore[union-attr]
         if own is None:
@@ -200,12 +196,6 @@ def _check_options(values: Mapping[str, Any]) -> None:
             registry.name(values[name])
 
 
-def _preferred_options(method: Method | str) -> dict[str, Any]:
-    """The options that suit a method better than the general defaults."""
-    kind: Any = METHODS[method] if isinstance(method, str) else method
-    return dict(getattr(kind, "preferred", {}))
-
-
 def _make_addon(name: str, chosen: dict[str, Any]) -> Addon:
     addon: Addon = ADDONS.resolve(name)
     for option_name in chosen:
@@ -217,8 +207,6 @@ def _make_addon(name: str, chosen: dict[str, Any]) -> Addon:
 
 
 def _make_linear(name: str, weights: dict[str, float]) -> Aggregate:
-    from expunge.update import WeightedSum
-
     if name not in AGGREGATES or AGGREGATES[name] is not WeightedSum:
         raise InvalidInput("`alpha` and `beta` apply to the aggregation linear.")
     return WeightedSum(**weights)

@@ -29,12 +29,11 @@ from expunge.engine._device import device_of, fast_layout, pick_device
 from expunge.engine._execution import Execution
 from expunge.engine._history import History, Row, StepRecorder, Stopwatch
 from expunge.engine._losses import DivergenceGuard, diverged, micro_batch_count, terms_of
-from expunge.engine._predict import PredictionCache
+from expunge.engine._predict import PredictionCache, RunSplits
 from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressDisplay
 from expunge.engine._recipe import Recipe, make_schedule
 from expunge.engine._run_setup import (
-    NOTHING_MOVES,
     OptimizerFactory,
     copy_model,
     forked_random,
@@ -42,7 +41,6 @@ from expunge.engine._run_setup import (
     make_optimizer,
     one_pass,
 )
-from expunge.engine._split_reader import RunSplits
 from expunge.methods import Loss, Method, Problem, kept_modes
 from expunge.update import Update
 
@@ -154,7 +152,10 @@ class Run:
             keeps_initial=self.method.needs_initial,
         )
         if not self.problem.parameters:
-            raise InvalidInput(NOTHING_MOVES)
+            raise InvalidInput(
+                "The model has no parameter that requires a gradient. Call model.requires_grad_(), "
+                "or unfreeze a part of it."
+            )
 
         # Optimizer, schedule, callbacks.
         self._params = self.method.parameters_to_update(self.problem)

@@ -22,10 +22,6 @@ OptimizerFactory = Annotated[
     "torch.optim.SGD(params, lr=0.1) (the model is copied, and an optimizer made before belongs to "
     "other parameters)",
 ]
-NOTHING_MOVES = (
-    "The model has no parameter that requires a gradient. Call model.requires_grad_(), or unfreeze "
-    "a part of it."
-)
 
 
 def check_weights(model: nn.Module) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
 from expunge.data.text import IGNORED, TextSet, row_lengths
+from expunge.engine._device import device_of
 from expunge.engine._run_setup import check_weights
 from expunge.methods import apply, eval_mode
 
@@ -83,10 +83,15 @@ def score_tokens(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
     are not finite are refused.
     """
     check_weights(model)
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    scores = _empty_like(data)
+    device = device_of(model)
+    numbers = [torch.zeros(data.labels.shape, dtype=torch.float64) for _ in range(3)]
+    predicted = torch.zeros(data.labels.shape, dtype=torch.int64)
+    scores = TokenScores(data.labels, numbers[0], predicted, *numbers[1:])
+    lengths = row_lengths(data.labels)
+    order = torch.argsort(lengths, descending=True, stable=True)
     with eval_mode(model):
-        for chosen, length in _batches(data):
+        for chosen in torch.split(order, TOKEN_ROWS_PER_BATCH):
+            length = int(lengths[chosen[0]])
             tokens = data.tokens[chosen, :length].to(device)
             wanted = data.labels[chosen, 1:length].to(device)
             logits = apply(model, tokens)
@@ -122,17 +127,3 @@ def _score_batch(logits: Tensor, wanted: Tensor) -> dict[str, Tensor]:
         "means": torch.where(answered, means, 0.0).double(),
         "deviations": torch.where(answered, variances.sqrt(), 0.0).double(),
     }
-
-
-def _batches(data: TextSet | TokenRows) -> Iterator[tuple[Tensor, int]]:
-    """Positions of rows, the longest first, and the length of the longest of each batch."""
-    lengths = row_lengths(data.labels)
-    order = torch.argsort(lengths, descending=True, stable=True)
-    for chosen in torch.split(order, TOKEN_ROWS_PER_BATCH):
-        yield chosen, int(lengths[chosen[0]])
-
-
-def _empty_like(data: TextSet | TokenRows) -> TokenScores:
-    zeros = torch.zeros(data.labels.shape, dtype=torch.float64)
-    whole = torch.zeros(data.labels.shape, dtype=torch.int64)
-    return TokenScores(data.labels, zeros, whole, zeros.clone(), zeros.clone())

@@ -91,16 +91,10 @@ def unlearn(
     """
     # What decides the run; its options are checked first, with their ranges.
     recipe = optimizer if isinstance(optimizer, Recipe) else None
-    given = {
-        "addon": addon,
-        "aggregate": aggregate,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "lr": lr,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
+    arguments, names = locals(), ("addon", "aggregate", "epochs", "batch_size", "lr")
+    given = {name: arguments[name] for name in names if arguments[name] is not None}
     if isinstance(method, Procedure):
-        procedure = replace(method, **given)  # type: ignore[arg-type]
+        procedure = replace(method, **given)
     else:
         procedure = Procedure.preferred(recipe, method=method, **given)
     check_arguments(unlearn, locals())
@@ -145,13 +139,12 @@ def _followed(procedure: Procedure, recipe: Recipe) -> Recipe:
 
 def _warn_if_short(run: Run) -> None:
     """Warn where steps cannot move a weight far enough, and the method does nothing before them."""
-    steps = run.epochs * run.steps_per_epoch
     prepares = type(run.method).prepare is not Method.prepare
-    travel = steps * run.procedure.lr
+    travel = run.total_steps * run.procedure.lr
     if prepares or travel >= LEAST_TRAVEL or not run.group.is_first:
         return
     warnings.warn(
-        f"This run moves a weight by {travel:g} at most (steps: {steps}, rate: "
+        f"This run moves a weight by {travel:g} at most (steps: {run.total_steps}, rate: "
         f"{run.procedure.lr:g}): too little to forget anything. Take more epochs, smaller batches "
         "or a larger rate.",
         stacklevel=3,

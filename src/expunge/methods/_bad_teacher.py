@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from expunge.methods._method import Batch, Method, Problem, Term
-from expunge.methods._problem import widened
+from expunge.methods._problem import logits_of, widened
 from expunge.methods._retain_losses import RetainKL
 from expunge.methods._retrain import reset_parameters
 from expunge.methods._scrub import kl_divergence
@@ -65,13 +65,8 @@ class BadTeacher(Method):
 @torch.no_grad()
 def _bad_logits(problem: Problem, batch: Batch) -> Tensor:
     """The output of the bad teacher, in eval mode."""
-    device = batch.targets.device
+    device, inputs = batch.targets.device, batch.inputs
     kept = {n: v for n, v in problem.memory.items() if n.startswith(WEIGHTS)}
     weights = {name.removeprefix(WEIGHTS): value.to(device) for name, value in kept.items()}
-    inputs = batch.inputs
-    if isinstance(inputs, Mapping):
-        output = functional_call(problem.initial, weights, (), dict(inputs))
-    else:
-        output = functional_call(problem.initial, weights, (inputs,))
-    logits: Tensor = getattr(output, "logits", output)
-    return widened(logits)
+    given = ((), dict(inputs)) if isinstance(inputs, Mapping) else ((inputs,), {})
+    return widened(logits_of(functional_call(problem.initial, weights, *given)))

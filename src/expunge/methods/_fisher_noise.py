@@ -40,7 +40,7 @@ class FisherNoise(OneShot):
 
     def prepare(self, problem: Problem) -> None:
         parameters = problem.parameters
-        information = [torch.zeros_like(p, requires_grad=False) for p in parameters]
+        information = [torch.zeros_like(p) for p in parameters]
         batches = 0
         with eval_mode(problem.model):
             for _, retain in problem.pairs():
@@ -49,13 +49,10 @@ class FisherNoise(OneShot):
                 gradients = problem.gradient(own)
                 size = float(len(own.targets) if own.share is None else own.share.total)
                 torch._foreach_addcmul_(information, gradients, gradients, value=size)
-        for p, sums in zip(parameters, information, strict=True):
-            self._add_noise(problem, p, sums / batches)
-
-    @torch.no_grad()
-    def _add_noise(self, problem: Problem, p: Tensor, information: Tensor) -> None:
-        noise = torch.randn(p.shape, generator=problem.generator).to(p.device, p.dtype)
-        p.add_(self.scale * noise / (information + FLOOR).sqrt().sqrt())
+        with torch.no_grad():
+            for p, sums in zip(parameters, information, strict=True):
+                noise = torch.randn(p.shape, generator=problem.generator).to(p.device, p.dtype)
+                p.add_(self.scale * noise / (sums / batches + FLOOR).sqrt().sqrt())
 
 
 @torch.no_grad()

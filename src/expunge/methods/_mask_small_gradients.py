@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from expunge._kinds import Fraction
 from expunge.methods._fine_tune import FineTune
@@ -38,16 +37,11 @@ class MaskSmallGradients(FineTune):
                 g_u, g_c = problem.gradient(forget), problem.gradient(retain)
                 for score, u, c in zip(scores, g_u, g_c, strict=True):
                     score += torch.minimum(u.abs(), c.abs())
-        for p, score in zip(parameters, scores, strict=True):
-            self._renoise(problem, p, score)
-
-    @torch.no_grad()
-    def _renoise(self, problem: Problem, p: Tensor, score: Tensor) -> None:
-        count = round(self.share * p.numel())
-        if count == 0:
-            return
-        chosen = score.reshape(-1).topk(count, largest=False).indices
-        noise = torch.randn(count, generator=problem.generator).to(p.device, p.dtype)
-        values = p.reshape(-1).clone()  # a view of p may not be copied onto it in another layout
-        values[chosen] = values[chosen] * noise
-        p.copy_(values.view(p.shape))
+        with torch.no_grad():
+            for p, score in zip(parameters, scores, strict=True):
+                count = round(self.share * p.numel())
+                chosen = score.reshape(-1).topk(count, largest=False).indices
+                noise = torch.randn(count, generator=problem.generator).to(p.device, p.dtype)
+                values = p.reshape(-1).clone()  # a view may not be copied onto p in another layout
+                values[chosen] *= noise
+                p.copy_(values.view(p.shape))

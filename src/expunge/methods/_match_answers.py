@@ -11,7 +11,6 @@ from torch.nn import functional as F
 
 from expunge._kinds import NotNegative
 from expunge.methods._match_unseen import is_refresh
-from expunge.methods._problem import SplitName
 from expunge.methods._token_method import Batch, Problem, Term, TokenMethod
 from expunge.methods._tokens import is_labelled, is_token_labels, labelled_rows
 
@@ -22,7 +21,7 @@ SUREST = 1e-6
 
 
 TENTHS, LARGEST = 10, 4.0
-"""What is left is added up for each tenth of the targets, up to so many log-odds."""
+"""What is left is added up for each of these shares of the targets, up to this many log-odds."""
 SURE = 3.0
 """Log-odds beyond which it makes no difference how sure a model is: a probability of 95 %."""
 
@@ -96,9 +95,9 @@ class MatchAnswers(TokenMethod):
         """Refresh the targets from the current model's probabilities on unseen answers."""
         if not is_refresh(epoch, epochs):
             return
-        names: tuple[SplitName, SplitName] = ("unseen", "forget")
         splits, model = problem.splits, problem.model
-        unseen, actual = (log_odds(splits.token_log_probs(model, name)) for name in names)
+        unseen = log_odds(splits.token_log_probs(model, "unseen"))
+        actual = log_odds(splits.token_log_probs(model, "forget"))
         strata = splits.strata("unseen"), splits.strata("forget")
         given = splits.given("unseen"), splits.given("forget")
         if given[0] is None or given[1] is None:
@@ -183,10 +182,8 @@ def tenths_of(values: Tensor) -> Tensor:
 def means_by_group(values: Tensor, groups: Tensor) -> Tensor:
     """The mean of the values of each group; 0 for a group without any."""
     known = ~values.isnan()
-    total, count = (torch.zeros(TENTHS, dtype=values.dtype) for _ in range(2))
-    total.index_add_(0, groups[known], values[known])
-    count.index_add_(0, groups[known], torch.ones_like(values[known]))
-    return total / count.clamp(min=1.0)
+    total = torch.bincount(groups[known], values[known], TENTHS)
+    return total / torch.bincount(groups[known], minlength=TENTHS).clamp(min=1)
 
 
 def mean_log_p(odds: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge.methods._method import Batch, MethodWithRetainLoss, Problem, Term
-from expunge.methods._problem import SplitName
 
 PASSES = 20
 """About how often a run passes whole splits through its model: each pass costs a few steps."""
@@ -71,9 +70,9 @@ class MatchUnseen(MethodWithRetainLoss):
         """Refresh the targets from the current model's outputs on unseen data."""
         if not is_refresh(epoch, epochs):
             return
-        retained = problem.splits.labels("retain")
-        names: tuple[SplitName, SplitName] = ("unseen", "forget")
-        unseen, forget = (problem.splits.predict(problem.model, name) for name in names)
+        splits, retained = problem.splits, problem.splits.labels("retain")
+        unseen = splits.predict(problem.model, "unseen")
+        forget = splits.predict(problem.model, "forget")
         problem.memory["targets"] = match_outputs(*unseen, *forget, retained).float()
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
-from expunge.data import Batch
 from expunge.methods._gradient_ascent import GradientAscent
-from expunge.methods._problem import Problem
+from expunge.methods._method import MethodWithRetainLoss
 
 
 @dataclass(frozen=True)
-class NegGradPlus(GradientAscent):
+class NegGradPlus(MethodWithRetainLoss, GradientAscent):
     """U = -L on forget; C = L on retain.
 
     Use it where the loss is all that a model has, as in a regression, with FOCUS, which keeps
@@ -21,6 +18,3 @@ class NegGradPlus(GradientAscent):
     Reference: M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou, *Towards Unbounded Machine
     Unlearning*, NeurIPS 2023 (arXiv 2302.09880).
     """
-
-    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
-        return problem.loss_on(retain)

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,9 @@ from expunge.data import Batch
 from expunge.distributed import SINGLE, BatchShare, Group, draw_share, share_weight
 from expunge.update import check_scalar
 
+if TYPE_CHECKING:
+    from expunge.engine import RunSplits
+
 Loss = Annotated[
     Callable[[Tensor, Tensor], Tensor],
     "a function that maps (logits, targets) to the mean over the batch, as "
@@ -26,29 +29,6 @@ Loss = Annotated[
 ]
 T = TypeVar("T")
 SplitName = Literal["forget", "retain", "unseen"]
-
-
-class SplitReader(Protocol):
-    """The data of a run as a method sees them: whole splits, passed through a model."""
-
-    def labels(self, split: SplitName) -> Tensor:
-        """The labels of a split, [N]."""
-
-    def predict(self, model: nn.Module, split: SplitName) -> tuple[Tensor, Tensor]:
-        """Logits [N, K] and labels [N] of a split in eval mode, on the CPU."""
-
-    def strata(self, split: SplitName) -> Tensor:
-        """The stratum of every text, all 0 where there are none, or the class [N]."""
-
-    def given(self, split: SplitName) -> Tensor | None:
-        """Where answers repeat their questions [N, T], to leave out when compared; None if none."""
-
-    def token_log_probs(self, model: nn.Module, split: SplitName) -> Tensor:
-        """log π(y_t | y_<t) of a split of texts [N, T] in eval mode, in float64, on the CPU.
-
-        A column is a position in the row of tokens; NaN where there is nothing to predict. Of
-        examples with a class, log π(y) [N, 1].
-        """
 
 
 class Problem:
@@ -74,7 +54,7 @@ class Problem:
         retained: Callable[[], Iterator[Batch]] | None = None,
         group: Group = SINGLE,
         precision: torch.dtype = torch.float32,
-        splits: SplitReader | None = None,
+        splits: RunSplits | None = None,
         keeps_initial: bool = True,
     ) -> None:
         self.model = model
@@ -197,7 +177,7 @@ class Problem:
         return _brought_by_run(self._retained)()
 
     @property
-    def splits(self) -> SplitReader:
+    def splits(self) -> RunSplits:
         """The whole data of the run."""
         return _brought_by_run(self._splits)
 

@@ -31,18 +31,15 @@ class RandomLabel(MethodWithRetainLoss):
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         logits = problem.logits(forget)
         problem.check_one_class("random-label", logits, forget.targets)
-        classes = self._classes(logits.shape[-1])
-        other = other_classes(problem, forget, classes)
-        return Term(problem.loss(logits, other), saliency=problem.loss(logits, forget.targets))
-
-    def _classes(self, outputs: int) -> int:
+        outputs = logits.shape[-1]
         classes = outputs if self.num_classes is None else self.num_classes
         if not 2 <= classes <= outputs:
             raise InvalidInput(
                 "`random-label` draws from at least 2 classes that the model has outputs for. "
                 f"(got {classes} classes and {outputs} outputs)"
             )
-        return classes
+        other = other_classes(problem, forget, classes)
+        return Term(problem.loss(logits, other), saliency=problem.loss(logits, forget.targets))
 
 
 def other_classes(problem: Problem, batch: Batch, classes: int) -> Tensor:

@@ -19,7 +19,7 @@ from expunge.data import Batch, Split
 from expunge.methods._fine_tune import FineTune
 from expunge.methods._problem import Problem, apply, eval_mode, widened
 from expunge.methods._retrain import draw_again, state_of
-from expunge.methods._tokens import IGNORED, is_token_labels
+from expunge.methods._tokens import is_labelled, is_token_labels, labelled
 
 MEASURED = 500
 """Retained examples that λ is chosen by."""
@@ -207,10 +207,9 @@ def _score(problem: Problem, batches: Sequence[Batch], features: list[Tensor]) -
             known.append(widened(features[-1] if features else outputs))
     if is_token_labels(batches[0].targets):
         # What stands before a token predicts it.
-        wanted = [batch.targets[:, 1:] for batch in batches]
-        chosen = [each != IGNORED for each in wanted]
-        given = torch.cat([k[:, :-1][c] for k, c in zip(known, chosen, strict=True)])
-        targets = torch.cat([each[c] for each, c in zip(wanted, chosen, strict=True)])
+        wanted = [batch.targets for batch in batches]
+        given = torch.cat([labelled(k, each) for k, each in zip(known, wanted, strict=True)])
+        targets = torch.cat([each[:, 1:][is_labelled(each)] for each in wanted])
         step = math.ceil(len(given) * problem.group.size / MOST_TOKENS)
         given, targets = given[::step], targets[::step]
     else:

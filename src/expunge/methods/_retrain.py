@@ -48,11 +48,9 @@ class Retrain(FineTune):
     def prepare(self, problem: Problem) -> None:
         if self.reference is not None:
             start_from(problem.model, state_of(self.reference))
-            return
-        if not self.reset:
-            return
-        with problem.seeded():
-            reset_parameters(problem.model)
+        elif self.reset:
+            with problem.seeded():
+                reset_parameters(problem.model)
 
 
 def reset_parameters(model: nn.Module) -> None:

@@ -14,8 +14,6 @@ from expunge._kinds import NotNegative
 from expunge.methods._method import Batch, Method, Problem, Term
 from expunge.methods._tokens import labelled
 
-ScrubLoss = Literal["divergence", "released"]
-
 
 @dataclass(frozen=True)
 class Scrub(Method):
@@ -43,7 +41,7 @@ class Scrub(Method):
     """
 
     gamma: NotNegative = 1.0
-    loss: ScrubLoss = field(default="divergence", metadata={"later": True})
+    loss: Literal["divergence", "released"] = field(default="divergence", metadata={"later": True})
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         logits = problem.logits(forget)

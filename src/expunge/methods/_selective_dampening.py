@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from expunge._kinds import Positive
 from expunge.methods._fine_tune import OneShot
@@ -39,9 +38,7 @@ class SelectiveDampening(OneShot):
 
     def prepare(self, problem: Problem) -> None:
         parameters = problem.parameters
-        of_forget, of_retain = (
-            [torch.zeros_like(p, requires_grad=False) for p in parameters] for _ in range(2)
-        )
+        of_forget, of_retain = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
         batches = 0
         with eval_mode(problem.model):
             for forget, retain in problem.pairs():
@@ -51,11 +48,8 @@ class SelectiveDampening(OneShot):
                     torch._foreach_addcmul_(sums, gradients, gradients)
         sizes = [len(problem.splits.labels(split)) for split in ("forget", "retain")]
         share = sizes[0] / sum(sizes)
-        for p, f, r in zip(parameters, of_forget, of_retain, strict=True):
-            self._dampen(p, f / batches, share * f / batches + (1.0 - share) * r / batches)
-
-    @torch.no_grad()
-    def _dampen(self, p: Tensor, of_forget: Tensor, of_all: Tensor) -> None:
-        chosen = of_forget > self.selection * of_all
-        factor = (self.dampening * of_all / of_forget).clamp_max(1.0)
-        p.copy_(torch.where(chosen, factor * p, p))
+        with torch.no_grad():
+            for p, f, r in zip(parameters, of_forget, of_retain, strict=True):
+                own, of_all = f / batches, share * f / batches + (1.0 - share) * r / batches
+                factor = (self.dampening * of_all / own).clamp_max(1.0)
+                p.copy_(torch.where(own > self.selection * of_all, factor * p, p))

@@ -213,23 +213,20 @@ class _RunningMean:
         if self.count == 1:
             self._means = gradients
             return
+        earlier = self._total - weight
         for k, gradient in enumerate(gradients):
-            if gradient is not None or self._means[k] is not None:
-                self._add(k, gradient, weight)
-
-    def _add(self, k: int, gradient: Tensor | None, weight: float) -> None:
-        wide = moment_dtype(self._params[k].dtype)
-        before = self._means[k]
-        if before is None:
-            assert gradient is not None
-            before = torch.zeros_like(gradient)
-        before = before.to(wide)
-        delta = -before if gradient is None else gradient.to(wide) - before
-        self._means[k] = before.add_(delta, alpha=weight / self._total)
-        if self.squares is not None:
-            # gradient - new mean = delta·(total-weight)/total
-            earlier = self._total - weight
-            self.squares[k].addcmul_(delta, delta, value=weight * earlier / self._total)
+            before = self._means[k]
+            if before is None:
+                if gradient is None:
+                    continue
+                before = torch.zeros_like(gradient)
+            wide = moment_dtype(self._params[k].dtype)
+            before = before.to(wide)
+            delta = -before if gradient is None else gradient.to(wide) - before
+            self._means[k] = before.add_(delta, alpha=weight / self._total)
+            if self.squares is not None:
+                # gradient - new mean = delta·(total-weight)/total
+                self.squares[k].addcmul_(delta, delta, value=weight * earlier / self._total)
 
 
 def _check_recomputation(loss: Tensor) -> None:

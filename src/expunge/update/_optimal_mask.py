@@ -44,31 +44,24 @@ class Optimal(Addon):
     ratio: Positive | None = field(default=None, kw_only=True)
 
     def threshold(self, signals: Signals, ratio: float | None) -> Tensor:
-        product = _product(signals)
-        return optimal_threshold(
-            signals.objective, signals.constraint, product, self.ratio or ratio or 1.0
+        """The product below which all are dropped, for a feasible rest; ±∞ for none or all."""
+        ratio = self.ratio or ratio or 1.0
+        ordered, order = _product(signals).flatten().sort()
+        sides = signals.objective, signals.constraint
+        u, c = (side.flatten()[order].double() for side in sides)
+        # What is left after dropping the first k, for k = 0, 1, … and all of them.
+        squares_u, squares_c, products = (
+            _sums_from(values) for values in (ratio * u * u, c * c / ratio, ordered.double())
         )
+        feasible = torch.minimum(squares_u, squares_c) + products >= 0
+        dropped = feasible.int().argmax()
+        end = torch.full_like(ordered[:1], math.inf)
+        last_dropped, first_kept = torch.cat([-end, ordered]), torch.cat([ordered, end])
+        return 0.5 * last_dropped[dropped] + 0.5 * first_kept[dropped]
 
     def weight(self, signals: Signals) -> Tensor:
         assert signals.threshold is not None
         return (_product(signals) > signals.threshold).to(signals.objective.dtype)
-
-
-def optimal_threshold(
-    objective: Tensor, constraint: Tensor, product: Tensor, ratio: float
-) -> Tensor:
-    """The product below which all are dropped, so that the rest is feasible; ±∞ for none or all."""
-    ordered, order = product.flatten().sort()
-    u, c = (side.flatten()[order].double() for side in (objective, constraint))
-    # What is left after dropping the first k, for k = 0, 1, … and all of them.
-    squares_u, squares_c, products = (
-        _sums_from(values) for values in (ratio * u * u, c * c / ratio, ordered.double())
-    )
-    feasible = torch.minimum(squares_u, squares_c) + products >= 0
-    dropped = feasible.int().argmax()
-    end = torch.full_like(ordered[:1], math.inf)
-    last_dropped, first_kept = torch.cat([-end, ordered]), torch.cat([ordered, end])
-    return 0.5 * last_dropped[dropped] + 0.5 * first_kept[dropped]
 
 
 def _sums_from(values: Tensor) -> Tensor:

@@ -127,28 +127,22 @@ class ShardedParameters:
         p: Any = self._params[k]
         if not is_sharded(p):
             return part
+        kind: Any = type(p.detach())
+        sharded: Tensor
         if part.device.type != p.device_mesh.device_type:  # offloaded by FSDP: leave it there
-            return type(p.detach())(part, p._spec, requires_grad=False)  # type: ignore[no-any-return]
-        return _sharded_like(p, part)  # type: ignore[no-any-return]
+            sharded = kind(part, p._spec, requires_grad=False)
+        else:
+            size = {"shape": p.shape, "stride": p.stride()}
+            sharded = kind.from_local(part, p.device_mesh, p.placements, run_check=False, **size)
+        return sharded
 
     def gathered(self, k: int, part: Tensor) -> Tensor:
         """The whole of a tensor sharded like parameter ``k``, in every process."""
         p: Any = self._params[k]
         if not is_sharded(p):
             return part
-        whole: Tensor = _sharded_like(p, part.to(p.device_mesh.device_type)).full_tensor()
-        return whole.to(part.device)
-
-
-def _sharded_like(p: Any, part: Tensor) -> Any:
-    return type(p.detach()).from_local(
-        part, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride()
-    )
-
-
-def sharded_parameters(params: Sequence[Tensor]) -> ShardedParameters | None:
-    """How ``params`` are sharded; None where every one is a plain tensor."""
-    return ShardedParameters(params) if any(map(is_sharded, params)) else None
+        sharded: Any = self.as_sharded(k, part.to(p.device_mesh.device_type))
+        return sharded.full_tensor().to(part.device)  # type: ignore[no-any-return]
 
 
 def _sharded_dims(p: Any) -> tuple[Any, ...] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -39,7 +40,7 @@ class Step:
         # Without a constraint there is nothing to weigh against: only saliency is left.
         if constraint is None:
             addon = spec.addon if spec.addon.needs_saliency else NoAddon()
-            spec = KernelSpec(addon, Alone(), spec.strict, spec.diagnostics)
+            spec = replace(spec, addon=addon, aggregate=Alone())
         self._spec, self._state, self._shards = spec, state, shards
         self._coefficients = _advance_state(spec, state, params, objective, constraint)
         # Both gradients of the parameters that some loss reaches, laid out like them.
@@ -59,17 +60,17 @@ class Step:
         self._layouts = [(WHOLE, everything)] if shards is None else shards.by_layout(self.used)
         # What is known of the aggregation, and what the add-on reads about whole gradients.
         self._ratio: float | None = None
-        self._weights: tuple[Tensor, Tensor] | None = None
+        self._scalars: dict[str, Tensor] = {}
+        """Fields of a block that are the same for all parameters."""
         self._aggregated: Sequence[Tensor] | None = None
         self._aggregate(None if constraint is None else constraint.loss)
-        self._balance: Tensor | None = None
         if spec.addon.compares_signs:
-            self._balance = balance_of(*self._largest_entries(self.g_u, self.g_c))
-        self._eps: Tensor | None = None
+            self._scalars["balance"] = balance_of(*self._largest_entries(self.g_u, self.g_c))
         if spec.addon.moment_estimator is not None and spec.addon.epsilon is None:
             *squares, _, count = self._products(self._layouts).unbind()
             means = torch.stack(squares) / count.clamp_min(1.0)
-            self._eps = (RELATIVE_EPS * means).clamp_min(torch.finfo(means.dtype).tiny)
+            eps = (RELATIVE_EPS * means).clamp_min(torch.finfo(means.dtype).tiny)
+            self._scalars["eps_u"], self._scalars["eps_c"] = eps.unbind()
         self._saliency_gradient: list[Tensor] = []
         self._thresholds: list[Tensor] = []
         if spec.addon.needs_saliency:
@@ -99,23 +100,18 @@ class Step:
             self._ratio = aggregate.alpha / aggregate.beta if aggregate.beta > 0 else None
             return
         if isinstance(aggregate, AdaptiveSum):
-            self._weights = aggregate.weights(
-                self._readings(aggregate, loss), self._state.aggregate
-            )
+            products = self._products(self._layouts if aggregate.reads_products else ())
+            square_u, square_c, product, _ = products.unbind()
+            readings = Readings(square_u, square_c, product, loss if aggregate.reads_loss else None)
+            weights = aggregate.weights(readings, self._state.aggregate)
+            self._scalars["weight_u"], self._scalars["weight_c"] = weights
         elif aggregate.elementwise:
             return
         elif self.used:
             whole = aggregate.combine(flatten(self.g_u), flatten(self.g_c))
             self._aggregated = torch.split(whole, [g.numel() for g in self.g_u])
         # The kernel no longer aggregates, so neither should its compilation depend on how.
-        spec = self._spec
-        self._spec = KernelSpec(spec.addon, Alone(), spec.strict, spec.diagnostics)
-
-    def _readings(self, aggregate: AdaptiveSum, loss: Tensor | None) -> Readings:
-        """The products of the gradients over all parameters and processes, and the loss."""
-        products = self._products(self._layouts if aggregate.reads_products else ())
-        square_u, square_c, product, _ = products.unbind()
-        return Readings(square_u, square_c, product, loss if aggregate.reads_loss else None)
+        self._spec = replace(self._spec, aggregate=Alone())
 
     def _products(self, layouts: Sequence[tuple[ShardLayout, list[int]]]) -> Tensor:
         """⟨ĝ_U, ĝ_U⟩, ⟨ĝ_C, ĝ_C⟩, ⟨ĝ_U, ĝ_C⟩ and the number of entries, of all processes [4]."""
@@ -162,31 +158,21 @@ class Step:
             u, c = self.g_u[j], self.g_c[j]
             if u.numel() == 0:
                 continue
-            block = ParameterSlice(flat(u), flat(c))
+            scalars = {name: each.to(u.device) for name, each in self._scalars.items()}
+            block = ParameterSlice(flat(u), flat(c), **scalars)
             if self._spec.addon.moment_estimator is not None:
                 moments = self._state.moments_u[self.used[j]], self._state.moments_c[self.used[j]]
                 block = block._replace(moment_u=flat(moments[0]), moment_c=flat(moments[1]))
-            if self._balance is not None:
-                block = block._replace(balance=self._balance.to(u.device))
-            if self._weights is not None:
-                weight_u, weight_c = (weight.to(u.device) for weight in self._weights)
-                block = block._replace(weight_u=weight_u, weight_c=weight_c)
-            if self._eps is not None:
-                eps_u, eps_c = self._eps.to(u.device).unbind()
-                block = block._replace(eps_u=eps_u, eps_c=eps_c)
             if self._aggregated is not None:
                 block = block._replace(aggregated=self._aggregated[j].to(u.device))
             if self._saliency_gradient:
                 saliency, threshold = flat(self._saliency_gradient[j]), self._thresholds[j]
                 block = block._replace(saliency_gradient=saliency, threshold=threshold)
             if self._spec.addon.cuts_products:
-                block = block._replace(threshold=self._threshold(block))
+                u, c = (g.to(moment_dtype(g.dtype)) for g in (block.objective, block.constraint))
+                signals = Signals(u, c, balance=block.balance)
+                block = block._replace(threshold=self._spec.addon.threshold(signals, self._ratio))
             yield block
-
-    def _threshold(self, block: ParameterSlice) -> Tensor:
-        """The threshold that the add-on finds from both gradients of a whole tensor."""
-        u, c = (side.to(moment_dtype(side.dtype)) for side in (block.objective, block.constraint))
-        return self._spec.addon.threshold(Signals(u, c, balance=block.balance), self._ratio)
 
 
 def _advance_state(

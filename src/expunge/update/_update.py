@@ -26,7 +26,7 @@ from expunge.update._gradients import (
 )
 from expunge.update._kernel import Diagnostics, KernelSpec, read_record
 from expunge.update._registry import ADDONS
-from expunge.update._shards import ShardedParameters, local_shard, sharded_parameters
+from expunge.update._shards import ShardedParameters, is_sharded, local_shard
 from expunge.update._state import State
 from expunge.update._step import Step
 
@@ -287,7 +287,7 @@ class Update:
 
     def _find_shards(self, params: Sequence[Tensor]) -> ShardedParameters | None:
         """How the parameters are sharded over processes; kept for what follows."""
-        self._shards = sharded_parameters(params)
+        self._shards = ShardedParameters(params) if any(map(is_sharded, params)) else None
         if self._shards is not None and not self.aggregate.elementwise:
             raise InvalidInput(
                 "An aggregation of sharded parameters should be elementwise, as linear and min-abs "
@@ -304,10 +304,8 @@ class Update:
     def _take(
         self, params: Sequence[Tensor], grad_u: LossGradient, grad_c: LossGradient | None
     ) -> Step:
-        compile = self.compile
-        if grad_c is None:
-            compile = False
-        elif compile == "auto":
+        compile = grad_c is not None and self.compile
+        if compile == "auto":
             large = sum(map(Tensor.numel, params)) >= COMPILE_FROM
             compile = large and can_compile(params[0].device.type)
         spec = KernelSpec(self.addon, self.aggregate, self.strict, self.keeps_diagnostics)

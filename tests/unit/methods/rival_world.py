@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge import Batch, Problem
-from expunge.engine._split_reader import RunSplits
+from expunge.engine import RunSplits
 from tests.tiny import TinyConv, images
 
 FORGET, RETAIN = images(6, seed=1), images(15, seed=2)

@@ -51,3 +51,15 @@ def test_the_bad_teacher_is_the_same_after_a_kill(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         go(checkpoint=tmp_path / "run", callbacks=[KillAt(5)])
     assert same(go(checkpoint=tmp_path / "run"), go())
+
+
+def test_a_model_may_return_its_logits_in_a_dict() -> None:
+    class Named(TinyConv):
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"logits": super().forward(x)}
+
+    plain, named = problem(), problem(Named())
+    for world in (plain, named):
+        BadTeacher().prepare(world)
+    losses = [BadTeacher().objective(world, *batches()).loss for world in (plain, named)]
+    assert torch.equal(*losses)
