@@ -42,6 +42,8 @@ MOST_MOVED = 8000
 """Examples that a round of refinement moves; their kernel is kept whole."""
 TILE = (128, 2048)
 """Rows and columns of a kernel that is not kept: they fit the cache."""
+KERNEL_CACHE = 1000
+"""MiB that libsvm may keep of the kernel; with its 200, many examples take several times as long."""
 LARGEST_SINGLE = 1e3
 """Exponents of up to this size are float32, right to 1e-4."""
 
@@ -77,7 +79,7 @@ def _plain(
     """scikit-learn's SVC; its decision function, or ten times as fast in single precision."""
     from sklearn.svm import SVC  # slow to load, and only attacks need it
 
-    model: Any = SVC(C=COST, gamma="auto", kernel="rbf")
+    model: Any = SVC(C=COST, gamma="auto", kernel="rbf", cache_size=KERNEL_CACHE)
     model.fit(x, members.astype(np.int64), sample_weight=weights)
     decide: Decide = model.decision_function
     if not quick:
