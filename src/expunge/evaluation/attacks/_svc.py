@@ -141,7 +141,7 @@ class Dual(NamedTuple):
 
 
 def refine(
-    x: Array, signs: Array, alphas: Array, gamma: float, *, rounds: int = 30, tol: float = 0.02
+    x: Array, signs: Array, alphas: Array, gamma: float, *, rounds: int = 200, tol: float = 0.02
 ) -> Dual:
     """Improve ``alphas`` (with Σ yα = 0) until hardly any example is wrong by more than ``tol``."""
     alphas = alphas.copy()
