@@ -43,7 +43,7 @@ MOST_MOVED = 8000
 TILE = (128, 2048)
 """Rows and columns of a kernel that is not kept: they fit the cache."""
 KERNEL_CACHE = 1000
-"""MiB that libsvm may keep of the kernel; with its 200, many examples take several times as long."""
+"""MiB that libsvm may keep of the kernel; with its 200, many examples take twice as long."""
 LARGEST_SINGLE = 1e3
 """Exponents of up to this size are float32, right to 1e-4."""
 
