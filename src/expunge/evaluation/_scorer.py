@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
-from expunge.data import Division
+from expunge.data import Division, Examples
 from expunge.distributed import SINGLE, Group, shared_inference
 from expunge.engine import Callback, Predictions, Run, predict
 from expunge.evaluation._benign_steps import after_benign_steps, loss_auc
@@ -107,9 +109,15 @@ class Scorer:
             values["rmia_auc"] = rmia_auc(views, self.references or (self.ideal,))
         return values
 
+    @cached_property
+    def _population(self) -> Examples:
+        """The validation data of the classes to forget, which is all that RMIA looks at."""
+        val, classes = self.division.splits.val, torch.unique(self.division.forget.labels)
+        return val.subset(torch.isin(val.labels, classes).nonzero()[:, 0])
+
     def _view(self, model: nn.Module, *, briefly: bool = False) -> Views:
         splits = self.division.splits
-        rest: dict[str, Any] = {"val": splits.val} if "rmia_auc" in self.more else {}
+        rest: dict[str, Any] = {"val": self._population} if "rmia_auc" in self.more else {}
         rest |= {} if briefly else {"retain": self.division.retain}
         with shared_inference(self.group):
             if isinstance(self.ideal, nn.Module):
