@@ -70,7 +70,7 @@ class Stop(NamedTuple):
     """An evaluated epoch of a run, the points of TA it lost, and its gap to unseen images."""
 
     result: BenchResult
-    epoch: int
+    epoch: float
     lost: float
     gap: float
 
@@ -213,7 +213,7 @@ def stops_of(sweep: Sweep, seed: int) -> list[Stop]:
         for row in result.evaluated:
             gap = unseen_gap(row)
             if row["epoch"] and gap is not None and start is not None:
-                found.append(Stop(result, int(row["epoch"]), start - row["ta"], gap))
+                found.append(Stop(result, row["epoch"], start - row["ta"], gap))
     return found
 
 

@@ -92,8 +92,8 @@ class Images:
         initial, reference = context.parents
         config, epochs = context.config, frozenset(context.config["evaluate_at"])
         scorer = _scorer(division, tensors.load(reference.path(IDEAL))[0], reference.config)
-        full = config.get("full_scores", "every")
-        watchers = [EpochScores(scorer, epochs, per_class=True, full=full)]
+        full, steps = config.get("full_scores", "every"), config.get("evaluate_steps", ())
+        watchers = [EpochScores(scorer, epochs, per_class=True, full=full, steps=steps)]
         data = {
             "forget": division.forget,
             "retain": division.retain,

@@ -112,6 +112,8 @@ class Block(_TomlTable):
     baselines: tuple[str, ...] = ()
     full_scores: Literal["every", "last"] = "every"
     """At which of the epochs RA and the attacks are scored, which pass over all retained data."""
+    evaluate_steps: tuple[Count, ...] = ()
+    """Steps after which models are scored, too, where an epoch overshoots; 1 is the first."""
     metrics: tuple[ExtraMetric, ...] = ()
     """What is measured besides the paper's metrics."""
     ideals: Annotated[int, pydantic.Field(ge=1, le=MAX_IDEALS)] = 1

@@ -112,6 +112,7 @@ def _check_measured(protocol: Protocol, block: Block) -> None:
         ("metrics", list(block.metrics), ([],), "Leave it out"),
         ("ideals", block.ideals, (1,), "Leave it out"),
         ("full_scores", block.full_scores, ("every",), "Leave it out"),
+        ("evaluate_steps", list(block.evaluate_steps), ([],), "Leave it out"),
     ):
         if block.is_text and value not in for_texts:
             raise InvalidInput(

@@ -197,7 +197,7 @@ class BenchResult(BenchRun):
         """What RTE counts: seconds, or on a CPU processor time, which other work disturbs less."""
         return "seconds" if self.environment.get("gpus") else "processor_seconds"
 
-    def value(self, metric: str, epoch: int | None = None) -> float | None:
+    def value(self, metric: str, epoch: float | None = None) -> float | None:
         """A metric at an epoch (default: the last evaluated one); ``abs_rua`` is |rUA|."""
         row = self.final
         if epoch is not None:

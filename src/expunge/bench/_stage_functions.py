@@ -15,6 +15,7 @@ from expunge._files import write_text
 from expunge._serialisation import rebuild
 from expunge.bench._results import MAX_IDEALS
 from expunge.engine import Callback, Execution, Procedure, StepReporter, unlearn
+from expunge.evaluation import EpochScores
 from expunge.store import Entry
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def score_references(context: dispatch.Context) -> None:
 
 
 def unlearn_variant(context: dispatch.Context) -> None:
-    """Unlearn, scoring the model at the epochs of ``evaluate_at``."""
+    """Unlearn, scoring the model at the epochs of ``evaluate_at``, and at ``evaluate_steps``."""
     # What is compared with what.
     initial, reference = context.parents
     folder = context.folder
@@ -77,13 +78,14 @@ def unlearn_variant(context: dispatch.Context) -> None:
             raise
         result, diverged = error.result, str(error)
 
-    # Metrics per epoch, diagnostics per step, weights.
+    # Metrics per epoch and within epochs, diagnostics per step, weights.
     rows: list[dict[str, Any]] = [dict(row) for row in result.history.epochs]
     if histograms := take_histograms(rows):
         write_text(folder / HISTOGRAMS, json.dumps(histograms))
     if diverged:
         rows.append({"epoch": len(rows) + 1, "diverged": diverged})
-    write_rows(folder, rows)
+    rows += [row for each in watchers if isinstance(each, EpochScores) for row in each.between]
+    write_rows(folder, sorted(rows, key=lambda row: row["epoch"]))
     steps = result.history.steps
     columns = ("product", "cosine", "agreement", "moved", "feasible", "undecided")
     if steps:

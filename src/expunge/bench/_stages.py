@@ -100,11 +100,13 @@ class _BlockStages:
 
     def unlearn(self, run: BenchRun, procedure: Procedure, parents: tuple[Stage, ...]) -> Stage:
         epochs, full_scores = procedure.epochs, self.block.full_scores
+        steps = self.block.evaluate_steps
         config = {
             "procedure": describe(procedure),
             "evaluate_at": sorted({e for e in self.protocol.evaluate_at if e < epochs} | {epochs}),
             "seed": run.seed,
             **({} if full_scores == "every" else {"full_scores": full_scores}),
+            **({"evaluate_steps": sorted(set(steps))} if steps else {}),
         }
         title = f"{run.label}, {run.scenario}"
         return self._stage("unlearn", config, run.seed, title, 0.2 * epochs, parents)

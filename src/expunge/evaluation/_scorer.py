@@ -132,7 +132,11 @@ class Scorer:
 
 
 class EpochScores(Callback):
-    """Adds the scores to the history after each of ``epochs``, or after every epoch."""
+    """Adds the scores to the history after each of ``epochs``, or after every epoch.
+
+    Where an epoch overshoots, ``steps`` are more moments to score at, numbered from 1. Those within
+    an epoch are in ``between``: rows like the history's, whose epoch is a fraction.
+    """
 
     def __init__(
         self,
@@ -141,12 +145,29 @@ class EpochScores(Callback):
         *,
         per_class: bool = False,
         full: Literal["every", "last"] = "every",
+        steps: Collection[int] = (),
     ) -> None:
         self.scorer, self.epochs, self.per_class, self.full = scorer, epochs, per_class, full
+        self.steps = steps
+        self.between: list[dict[str, float]] = []
+
+    def on_step(self, run: Run) -> None:
+        if run.step in self.steps and run.step % run.steps_per_epoch:
+            seconds, processor = run.watch.both
+            row = {"epoch": run.step / run.steps_per_epoch}
+            row |= {"seconds": seconds, "processor_seconds": processor}
+            self.between.append(row | self._scores(run))
 
     def on_epoch(self, run: Run) -> None:
-        if self.epochs is None or run.epoch in self.epochs:
-            briefly = self.full == "last" and run.epoch < run.epochs
-            run.record(
-                **self.scorer.score_by_name(run.model, per_class=self.per_class, briefly=briefly)
-            )
+        if self.epochs is None or run.epoch in self.epochs or run.step in self.steps:
+            run.record(**self._scores(run))
+
+    def _scores(self, run: Run) -> dict[str, float]:
+        briefly = self.full == "last" and run.step < run.total_steps
+        return self.scorer.score_by_name(run.model, per_class=self.per_class, briefly=briefly)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"between": self.between}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.between = state["between"]

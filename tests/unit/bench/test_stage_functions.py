@@ -107,6 +107,25 @@ def test_a_second_ideal_model_shows_the_noise_floor(tmp_path: Path) -> None:
     assert {"relearned_auc", "loss_auc", "kl"} <= results["unlearned"].final.keys()
 
 
+def test_an_epoch_that_overshoots_can_be_scored_step_by_step(tmp_path: Path) -> None:
+    path = write_tiny(
+        tmp_path,
+        ('"none", "FOCUS"', '"FOCUS"'),
+        ('baselines = ["FT"]', "evaluate_steps = [1, 2]"),
+        ("batch_size = 8", "batch_size = 6"),
+    )
+    runs = plan(load_protocol(path), device="cpu")
+    store = Store(tmp_path / "store")
+    run_planned(runs, store, engine=InlineEngine(store)).check()
+    [found] = [result for result in collect(runs, store) if not result.is_reference]
+    per_epoch = found.epochs[-1]["steps"]
+    assert per_epoch > 2
+    expected = [0, 1 / per_epoch, 2 / per_epoch, 1, 3]
+    assert [row["epoch"] for row in found.evaluated] == pytest.approx(expected)
+    assert found.value("rte", found.evaluated[2]["epoch"]) > 0.0
+    assert all("ra" in row for row in found.evaluated), "full scores, as at epochs"
+
+
 def test_klom_compares_with_several_retrained_models(tmp_path: Path) -> None:
     path = write_tiny(
         tmp_path,

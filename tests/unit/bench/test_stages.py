@@ -39,6 +39,7 @@ def test_what_does_not_matter_leaves_every_key_alone(tmp_path: Path) -> None:
         (("seeds = [0]", 'seeds = [0]\nmetrics = ["jsd"]'), 2),
         (("lr = 1e-3", "lr = 2e-3"), 3),  # and so are their scores
         (("evaluate_at = [1, 3]", "evaluate_at = [1, 2]"), 3),
+        (("test_limit", "evaluate_steps = [1]\ntest_limit"), 3),
         (('baselines = ["FT"]', 'baselines = ["CT"]'), 5),  # and all runs but one
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from expunge.data import divide, load
+from expunge.engine import Callback, Run
 from expunge.evaluation import RMIA, Predictions, Views, klom, predict, run_attack, view
 from expunge.evaluation._benign_steps import after_benign_steps, loss_auc
 from expunge.evaluation._distances import activation_distance, js_divergence, kl_divergence, zrf
@@ -60,6 +61,35 @@ def test_brief_scores_are_those_that_need_no_retained_data() -> None:
     assert set(brief) == {"ua", "ta", "rua", "fid"}
     assert brief == {name: full[name] for name in brief}
     assert full.keys() - brief.keys() > {"ra"}
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_steps_within_an_epoch_are_scored_as_a_shorter_run_would_be() -> None:
+    parts = divide(load("digits", limit=90), "random:0.3", 0)
+    model = build_model("small-cnn", in_channels=1, width=0.2, seed=0)
+    data: dict[str, Any] = {"forget": parts.forget, "retain": parts.retain, "progress": False}
+    data |= {"batch_size": 9, "method": "random-label"}
+    scorer = Scorer(parts)
+
+    class StopAfter(Callback):
+        def on_step(self, run: Run) -> None:
+            if run.step == 4:
+                run.stop()
+
+    watch = EpochScores(scorer, (2,), steps=(1, 3, 4, 5))
+    rows = unlearn(model, **data, epochs=2, callbacks=[watch]).history.epochs
+    spe = int(rows[0]["steps"])
+    assert spe == 3
+    assert ["ua" in row for row in rows] == [True, True], "step 3 ends an epoch"
+    assert [row["epoch"] for row in watch.between] == [1 / 3, 4 / 3, 5 / 3]
+    stopped = unlearn(model, **data, epochs=2, callbacks=[StopAfter()]).model
+    expected = scorer.score_by_name(stopped)
+    assert {name: watch.between[1][name] for name in expected} == expected
+    times = [row["seconds"] for row in (watch.between[0], rows[0], *watch.between[1:], rows[1])]
+    assert times == sorted(times)
+    resumed = EpochScores(scorer)
+    resumed.load_state_dict(watch.state_dict())
+    assert resumed.between == watch.between
 
 
 @pytest.mark.usefixtures("one_thread")

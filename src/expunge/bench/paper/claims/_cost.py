@@ -124,10 +124,10 @@ def _log_time_ratio(focus: BenchResult, rival: BenchResult) -> float | None:
     return log_ratio(*(r.value("rte", e) for r, e in zip((focus, rival), epochs, strict=True)))
 
 
-def first_at(result: BenchResult, level: float) -> int | None:
-    """The first epoch evaluated, from 1, with |rUA| no higher than ``level``."""
+def first_at(result: BenchResult, level: float) -> float | None:
+    """The first epoch evaluated after the start with |rUA| no higher than ``level``."""
     rows = (row for row in result.evaluated if row["epoch"] > 0 and "rua" in row)
-    return next((int(row["epoch"]) for row in rows if abs(row["rua"]) <= level + 1e-9), None)
+    return next((row["epoch"] for row in rows if abs(row["rua"]) <= level + 1e-9), None)
 
 
 def epochs_needed(base: BenchResult, other: BenchResult) -> float | None:
@@ -148,7 +148,8 @@ def _epochs_in_words(pairs: Pairs) -> str:
     for base, focus in pairs.both.values():
         level = base.value("abs_rua")
         if level is not None:
-            epochs.append("/".join(str(first_at(r, level) or "never") for r in (focus, base)))
+            found = [first_at(result, level) for result in (focus, base)]
+            epochs.append("/".join(f"{each:.2g}" if each else "never" for each in found))
     return f"epochs by seed, FOCUS/base: {', '.join(epochs)}" if epochs else ""
 
 
