@@ -114,10 +114,8 @@ class Procedure:
         _check_options(given)
         if "aggregate" in given:
             given["aggregate"] = as_aggregate(given["aggregate"])
-        kind: Any = given.get("method", cls.method)
-        kind = METHODS[kind] if isinstance(kind, str) else kind
-        preferred = dict(getattr(kind, "preferred", {}))
-        weights = {each: preferred.pop(each) for each in ("alpha", "beta") if each in preferred}
+        preferred = _preferred(given.get("method", cls.method))
+        weights = _taken(preferred, "aggregate")
         if weights:
             preferred["aggregate"] = WeightedSum(**weights)
         procedure = cls(**(preferred | given))
@@ -137,13 +135,11 @@ class Procedure:
         """
         given = {name: value for name, value in values.items() if value is not None}
         _check_options(given)
-        addon_options, weights = (
-            {each.name: given.pop(each.name) for each in PART_OPTIONS[part] if each.name in given}
-            for part in ("addon", "aggregate")
-        )
+        addon_options, weights = _taken(given, "addon"), _taken(given, "aggregate")
         if addon_options:
             given["addon"] = _make_addon(given.get("addon", cls.addon), addon_options)
-        if weights:
+        if weights:  # of the two, the one not given is the method's
+            weights = _taken(_preferred(given.get("method", cls.method)), "aggregate") | weights
             given["aggregate"] = _make_linear(given.get("aggregate", cls.aggregate), weights)
         return cls.preferred(recipe, **given)
 
@@ -182,6 +178,16 @@ PLAIN_OPTIONS: tuple[Option, ...] = tuple(
     each for own in options_of(Procedure) for each in (own, *PART_OPTIONS.get(own.name, ()))
 )
 """The options of a procedure in plain values, those of a part behind the part's name."""
+
+
+def _preferred(method: Any) -> dict[str, Any]:
+    """What a method, or the method of that name, prefers to the general defaults."""
+    return dict(getattr(METHODS[method] if isinstance(method, str) else method, "preferred", {}))
+
+
+def _taken(values: dict[str, Any], part: str) -> dict[str, Any]:
+    """The options of a part, which are removed from ``values``."""
+    return {each.name: values.pop(each.name) for each in PART_OPTIONS[part] if each.name in values}
 
 
 def _check_options(values: Mapping[str, Any]) -> None:

@@ -112,14 +112,14 @@ def test_options_reach_the_run(
     out = tmp_path / "out.safetensors"
     ending = expunge(
         "unlearn", trained, *UNLEARN, "-m", method, "-a", "PROB", "--p", "0.4",
-        "--moments", "published", "--alpha", "0.5", "--strict", "--batchnorm", "frozen",
-        "--evaluate", "never", "-o", out,
+        "--moments", "published", "--alpha", "0.5", "--beta", "0.9", "--strict",
+        "--batchnorm", "frozen", "--evaluate", "never", "-o", out,
     )  # fmt: skip
     assert ending.code == 0, ending.err
     assert rebuild(load_artifact(out).card.procedure) == Procedure(
         method,
         Prob(moments="published", p=0.4),
-        WeightedSum(alpha=0.5),
+        WeightedSum(0.5, 0.9),
         epochs=1,
         batch_size=8,
         batchnorm="frozen",

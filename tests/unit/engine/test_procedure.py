@@ -70,7 +70,7 @@ def test_a_method_prefers_its_own_options_unless_others_are_chosen() -> None:
     assert preferred == Procedure.from_plain({"method": "match-unseen"})
     chosen = Procedure.from_plain({"method": "match-unseen", "lr": 0.1, "alpha": 0.2})
     assert chosen.lr == 0.1
-    assert chosen.aggregate == expunge.WeightedSum(alpha=0.2)
+    assert chosen.aggregate == expunge.WeightedSum(0.2, 0.5), "the other weight is the method's"
     assert chosen.schedule == "linear"
 
 
