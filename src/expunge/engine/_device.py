@@ -56,9 +56,13 @@ def runs_on(model: nn.Module, inputs: Any) -> bool:
 
 
 def fast_layout(model: nn.Module, data: Source) -> nn.Module:
-    """The model with its weights channels-last, if it has convolutions and runs so on ``data``."""
+    """The model with its weights channels-last, if it has convolutions and runs so on ``data``.
+
+    On a CPU, oneDNN writes past a buffer in the backward pass of strided 1x1 convolutions of few
+    channels in this layout, and the process may die (uxlfoundation/oneDNN#6035, in torch 2.13).
+    """
     first = next(data.walk(0, 0), None) if _has_convolutions(model) else None
-    if first is None:
+    if first is None or any(map(_crashes_channels_last, model.modules())):
         return model
     trial = _to_channels_last(copy.deepcopy(model).eval())
     return _to_channels_last(model) if runs_on(trial, first.inputs) else model
@@ -82,6 +86,14 @@ class ChannelsLastCalls:
 
 def _has_convolutions(model: nn.Module) -> bool:
     return any(isinstance(module, nn.Conv2d) for module in model.modules())
+
+
+def _crashes_channels_last(module: nn.Module) -> bool:
+    """Whether it is a convolution that oneDNN may crash on: its blocks have up to 16 channels."""
+    if not isinstance(module, nn.Conv2d) or module.weight.device.type != "cpu":
+        return False
+    strided = max(module.kernel_size) == 1 < max(module.stride)
+    return strided and module.weight.shape[1] < 16
 
 
 def _to_channels_last(model: nn.Module) -> nn.Module:
