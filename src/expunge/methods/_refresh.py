@@ -61,8 +61,8 @@ class Refresh(FineTune):
     For a regression, p is the squared correlation. Forward passes are enough to find it: six of
     them, by halving the interval. A smaller ``keep`` forgets more, and leaves more to learn again.
 
-    Use it for deletion requests to classifiers and regressors, whatever and however much there is
-    to forget: what it removes does not return when training continues.
+    Use it for deletion requests to classifiers, and to make regressors forget, whatever and however
+    much there is: what it removes does not return when training continues.
 
     Reference: none for unlearning; J. T. Ash, R. P. Adams, *On Warm-Starting Neural Network
     Training*, NeurIPS 2020 (arXiv 1910.08475) shrink and perturb weights to generalise better.
