@@ -87,7 +87,7 @@ def resolve_ids(
     values of ``id_column``. Ids without a training record are refused, or left out with
     ``skip_untrained``.
     """
-    given = _read_ids(job) if ids is None else _check_ids(ids)
+    given = _read_ids(job, loaded) if ids is None else _check_ids(ids)
     if not given:
         raise InvalidInput("`ids` should name one record or more. (got none)")
     counts = Counter(str(entry) for _, entry in given)
@@ -148,13 +148,14 @@ def _check_ids(ids: Sequence[Id]) -> PlacedIds:
     return placed
 
 
-def _read_ids(job: Job) -> PlacedIds:
+def _read_ids(job: Job, loaded: ModelAndData) -> PlacedIds:
     """The ids in the job's file; in a table, from the column that the job names, if it is there."""
     if job.ids is None:
         raise InvalidInput("`ids` should be given: a text, CSV or JSON file of what to forget.")
     # The column that the job or the data identify records by comes first: the table may also have
     # others, such as an index of its own.
-    of_data = split_spec(job.data.partition(":")[2])[1].get("id")
+    data = job.data or (loaded.card.data.spec if loaded.card is not None else "")
+    of_data = split_spec(data.partition(":")[2])[1].get("id")
     named = [name for name in (job.id_column, of_data) if name]
     return read_placed_ids(job.ids, (*named, *COLUMNS, "file", "filename"))
 

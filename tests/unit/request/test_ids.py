@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from torch import nn
@@ -43,6 +44,9 @@ def test_the_id_column_of_the_data_comes_before_an_index_that_is_there_as_well(t
     job = job_of(tmp_path, ids=listed, data="csv:people.csv,label=y,id=person")
     assert resolve_ids(job, named).ids == ("1/3.png", "7")
     assert resolve_ids(job_of(tmp_path, ids=listed), named).ids == ("0", "1")
+    card = SimpleNamespace(data=SimpleNamespace(spec=job.data))
+    by_card = replace(named, card=card)  # the weights say what they were trained on
+    assert resolve_ids(job_of(tmp_path, ids=listed, data=""), by_card).ids == ("1/3.png", "7")
 
 
 def test_a_stray_quote_makes_up_no_id(tmp_path, named):
