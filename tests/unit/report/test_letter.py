@@ -248,6 +248,19 @@ def test_a_model_trained_again_is_not_said_to_be_anything_less() -> None:
     assert "the model is as it was before" in exactly("not achieved")
 
 
+@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("config", [{}, {"base": "base.safetensors"}, {"in_retain": 3}])
+def test_headings_and_summary_are_blocks_of_their_own(
+    status: Status, config: dict[str, Any]
+) -> None:
+    blocks = exactly(status, **config).split("\n\n")
+    assert not any("## " in block.strip("# ") for block in blocks)
+    summary = next(block for block in blocks if "**" in block).strip()
+    assert summary[:2] == summary[-2:] == "**"
+    assert summary[2:-2].strip()
+    assert "**" not in summary[2:-2]
+
+
 def test_a_model_trained_again_may_have_learned_of_the_records_in_other_ways() -> None:
     copies = exactly(in_retain=3)
     assert "learned nothing" not in copies
