@@ -139,6 +139,10 @@ def write_letters(ledger: Ledger, ids: Path, key: IdKey, folder: Path) -> list[P
                 person=str(person),
                 records=found[-1].forgotten.people[hashed],
             )
+    if there := next((name for name in letters if (folder / name).exists()), None):
+        raise InvalidInput(
+            f"{folder / there} exists, perhaps with what you wrote into it. Choose another folder."
+        )
     for name, text in letters.items():
         write_text(folder / name, text, private=True)
     return [folder / name for name in letters]

@@ -147,6 +147,12 @@ def test_people_who_asked_together_get_letters_of_their_own(
     assert "requests of 2 people together, 6 records in all" in anna
     assert "To: bert" in bert
     assert "You asked that your one record be removed" in bert
+    (folder / "002.md").write_text("To: bert, by hand")
+    (folder / "001.md").unlink()
+    again = expunge("ledger", out, "--letters", folder, "--ids", ids)
+    assert again.code == 2
+    assert "001.html exists" in " ".join(again.err.split())
+    assert (folder / "002.md").read_text() == "To: bert, by hand"
     ids.write_text("anna\nzoe\n")
     stranger = expunge("ledger", out, "--letters", tmp_path / "others", "--ids", ids)
     assert stranger.code == 2
