@@ -63,7 +63,10 @@ def forget_command(
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Continue even if the model does not seem to fit the data."),
+        typer.Option(
+            "--force",
+            help="Continue even if the model seems not to fit the data. With --init: overwrite.",
+        ),
     ] = False,
     discard: Annotated[
         bool,

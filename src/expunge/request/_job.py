@@ -121,7 +121,10 @@ class Job(pydantic.BaseModel):
         "request.csv",
     )
     records: Path | None = _setting(
-        "CSV that maps each training record to an id, such as a person.", None, "records.csv"
+        "CSV that maps each training record (column index, name, file or filename) to an id, such "
+        "as a person.",
+        None,
+        "records.csv",
     )
     id_column: str | None = _setting(
         "The column of the records that the ids refer to.", None, "person"

@@ -65,7 +65,8 @@ def reload_model_and_data(
     request, if they have moved; if they are gone, those in the bundle take their place.
     """
     if isinstance(model, nn.Module):
-        return model_and_data_of(model, data, _job_in_memory(ledger, data))
+        loaded = model_and_data_of(model, data, _job_in_memory(ledger, data))
+        return loaded if weights is None else loaded.with_weights(Path(weights))
     assert ledger.last is not None
     if ledger.last.evidence.in_memory:
         raise NotAvailable(
@@ -93,11 +94,16 @@ def reload_model_and_data(
 
 
 def verify_command(ledger: Ledger) -> str:
-    """What to type to verify the requests: it names the code that the latest bundle needs."""
-    values, unnamed = _settings(ledger, None, None, None) if ledger.entries else ({}, {})
-    options = {"model": values.get("model_options") or {}}
-    named = (f" --{k} {shlex.quote(join_spec(values[k], options.get(k, {})))}" for k in unnamed)
-    return f"expunge verify {shlex.quote(str(ledger.root))}{''.join(named)}"
+    """What to type to verify the requests: it names code and key that the latest bundle needs."""
+    words = ["expunge", "verify", str(ledger.root)]
+    if ledger.last is not None:
+        values, unnamed = _settings(ledger, None, None, None)
+        options = {"model": values.get("model_options") or {}}
+        for name in unnamed:
+            words += [f"--{name}", join_spec(values[name], options.get(name, {}))]
+        if id_key := read_toml(ledger.last.folder / JOB).get("id_key"):
+            words += ["--id-key", str(id_key)]
+    return shlex.join(words)
 
 
 def _settings(

@@ -43,8 +43,8 @@ def verify(
     Args:
         root: the folder of requests.
         loaded: the model and the data, if they are loaded already.
-        model: a model of the same architecture (with any weights: those in the bundles are
-            loaded), or what ``--model`` takes. Needed where the bundle names code.
+        model: the model from before the first request, or one of the same architecture with
+            ``weights``, or what ``--model`` takes. Needed where the bundle names code.
         data: (train, val, test) in memory, or what ``--data`` takes. Needed where the bundle names
             code, or if the data have moved.
         weights: the model from before the first request, if it has moved.
@@ -108,5 +108,7 @@ def verify(
             verification.note(f"and {len(problems) - MOST_SHOWN} more that are not as stated")
         if not problems:
             verification.add(True, "everything that weights and data tell is as stated")
+            if replay:
+                verification.add(True, "forgetting again gives the same weights")
         verification.note(f"not recomputed: {', '.join(NOT_RECOMPUTED)}")
     return verifications

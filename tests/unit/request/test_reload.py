@@ -144,13 +144,18 @@ def test_what_would_be_imported_is_said_and_trust_is_needed(
 def test_the_command_to_type_runs_nothing_in_a_shell_that_a_bundle_says(
     two_requests: Path, here: Path, tmp_path: Path
 ) -> None:
-    lines = ('model = "evil:make; touch PWNED"', 'data = "evil:$(touch PWNED)"')
+    lines = (
+        'model = "evil:make; touch PWNED"',
+        'data = "evil:$(touch PWNED)"',
+        'id_key = "/keys/id.key; touch PWNED"',
+    )
     root = bundle_with(two_requests, tmp_path / "requests", lines)
     command = shlex.split(verify_command(Ledger.read(root)))
     assert command[:3] == ["expunge", "verify", str(root)]
     assert dict(zip(command[3::2], command[4::2], strict=True)) == {
         "--model": "evil:make; touch PWNED",
         "--data": "evil:$(touch PWNED)",
+        "--id-key": "/keys/id.key; touch PWNED",
     }
     assert not (here / "PWNED").exists()
 

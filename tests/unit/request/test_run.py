@@ -393,6 +393,12 @@ def test_the_python_entrance_takes_a_model_and_data_in_memory(
     (verification,) = verify(tmp_path / "out", model=load_artifact(weights).model, data=data)
     assert verification.verified
     assert "holds: everything that weights and data tell is as stated" in verification.lines
+    other = load_artifact(weights).model
+    for parameter in other.parameters():
+        nn.init.zeros_(parameter)
+    (verification,) = verify(tmp_path / "out", model=other, data=data)
+    assert "the weights from before the first request are not here" in verification.not_verified
+    assert verify(tmp_path / "out", model=other, data=data, weights=weights)[0].verified
     with pytest.raises(InvalidInput, match="Data in memory go with a `model` in memory"):
         forget(weights=weights, data=(splits.train, splits.test), ids=[1], out=tmp_path / "other")
     with pytest.raises(InvalidInput, match="Give a trained `model`"):
