@@ -161,8 +161,8 @@ def _loss_attack_on_val(
 
 
 def known_recipe(card: Card | None, job: Job) -> Recipe | None:
-    """How the model was trained: by the job, or by the card of its weights."""
-    known = job.recipe or (card.recipe if card is not None else {})
+    """How the model was trained, by the card of its weights; what the job says comes first."""
+    known = (card.recipe if card is not None else {}) | (job.recipe or {})
     return Recipe(**known) if known else None
 
 

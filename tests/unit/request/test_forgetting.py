@@ -6,6 +6,7 @@ import copy
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -25,6 +26,7 @@ from expunge.request._forgetting import (
     ForgettingResult,
     fit_to_size,
     forget_records,
+    known_recipe,
 )
 from expunge.request._job import make_job, text_defaults
 from expunge.request.loading._load import model_and_data_of
@@ -119,6 +121,13 @@ def test_a_record_that_stays_in_makes_a_difference() -> None:
     )
     planted = place._replace(retain=whole)
     assert not same(bits(go("retrain").model), bits(go("retrain", place=planted).model))
+
+
+def test_a_recipe_of_the_job_leaves_the_rest_to_the_card() -> None:
+    card: Any = SimpleNamespace(recipe={"epochs": 30, "batch_size": 32})
+    job = make_job(weights=Path("memory"), out=Path("memory"), recipe={"lr": 0.01})
+    assert known_recipe(card, job) == Recipe(epochs=30, batch_size=32, lr=0.01)
+    assert known_recipe(None, job) == Recipe(lr=0.01)
 
 
 def test_exact_deletion_trains_by_the_whole_recipe() -> None:

@@ -235,8 +235,12 @@ def suggest_next_steps(
     exact += "."
     if texts:
         exact += " A model that was fine-tuned starts from its checkpoint: `--exact --base FILE`."
+    failed = {check.name for check in checks if check.result == "outside"}
+    recognised = any(name.startswith(("auc_", "accuracy")) for name in failed)
+    last = [exact]
     if job.exact:
-        exact = "The model was trained without the records: look for copies in the retained data."
+        copies = "The model was trained without the records: look for copies in the retained data."
+        last = [copies] if recognised else []
     if status == "inconclusive":
         needed = max((c.needed for c in checks if c.needed is not None), default=None)
         size = "" if needed is None else f": about {needed:,} records would decide"
@@ -246,21 +250,21 @@ def suggest_next_steps(
         return [
             "Use the unlearned model of the bundle: no check contradicts it.",
             several,
-            exact,
+            *last,
         ]
     steps = []
-    failed = {check.name for check in checks if check.result == "outside" and not job.exact}
-    better = TEXT_METHOD if texts else DEFAULT_METHOD
-    if not job.exact and METHODS.bare_name(job.method) != METHODS.bare_name(better):
-        steps.append(f"Try another method: `--method {better}`.")
-    elif not texts and any(name.startswith(("auc_", "accuracy")) for name in failed):
-        steps.append("Keep less of the trained weights, and train longer: `--budget 0.33`.")
-    if METHODS.bare_name(job.method) == REFRESH and any(name.startswith("lost") for name in failed):
-        steps.append("Train longer: `--budget 0.33`.")
+    method, better = METHODS.bare_name(job.method), TEXT_METHOD if texts else DEFAULT_METHOD
+    if not job.exact:
+        if method != METHODS.bare_name(better):
+            steps.append(f"Try another method: `--method {better}`.")
+        elif not texts and recognised:
+            steps.append("Keep less of the trained weights, and train longer: `--budget 0.33`.")
+        if method == REFRESH and any(name.startswith("lost") for name in failed):
+            steps.append("Train longer: `--budget 0.33`.")
     if exposed := [request.number for request in earlier if request.status == EXPOSED_AGAIN]:
         numbers = ", ".join(map(str, exposed))
         steps.append(
             f"Request these records together with those of request {numbers}, from the original "
             "weights and in another `--out`."
         )
-    return [*dict.fromkeys(steps), exact]
+    return [*dict.fromkeys(steps), *last]

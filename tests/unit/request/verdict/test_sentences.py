@@ -193,6 +193,7 @@ def test_exact_deletion_is_not_advised_after_exact_deletion() -> None:
         found = steps(status, job=again, checks=[FAILED, BROKEN])
         assert "look for copies in the retained data" in found
         assert not any(option in found for option in ("--exact", "--budget", "--method"))
+    assert "copies" not in steps("inconclusive", job=again, checks=[BROKEN])
 
 
 def test_an_inconclusive_request_says_how_many_records_would_decide() -> None:
