@@ -359,6 +359,7 @@ def purge_command(
     key = None if sign is None else load_signing_key(sign)
     require_signer(ledger, key)
     if not yes and not typer.confirm(f"Remove {total:.1f} MB for good?", err=True):
-        raise InvalidInput("Nothing was removed. Say yes to the question, or use --yes.")
+        output.message("Nothing was removed.")
+        raise typer.Exit(1)
     removed = purge(ledger, remnants, key)
-    output.message(f"Removed {len(removed)} files; their hashes are in {folder / PURGED}.")
+    output.message(f"Files removed: {len(removed)}. Their hashes are in {folder / PURGED}.")

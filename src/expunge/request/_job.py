@@ -358,7 +358,8 @@ def explain_violation(error: pydantic.ValidationError) -> str:
         return f"there is no key {name!r}."
     if first["type"] == "missing":
         return f"`{name}` should be given."
-    problem = first["msg"].removeprefix("Value error, ").rstrip(".")
+    problem = first["msg"].removeprefix("Value error, ")
+    problem += "" if problem.endswith(("?", ".")) else "."
     if not name:
-        return f"{problem[0].upper()}{problem[1:]}."
-    return f"{name}: {problem}. (got {first['input']!r})"
+        return f"{problem[0].upper()}{problem[1:]}"
+    return f"{name}: {problem} (got {first['input']!r})"

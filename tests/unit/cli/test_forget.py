@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -62,7 +64,7 @@ def test_missing_options_and_unknown_ids_are_refused(
 
 @pytest.mark.usefixtures("few_steps")
 def test_a_request_is_looked_at_carried_out_verified_and_listed(
-    expunge: Expunge, trained: Path, tmp_path: Path
+    expunge: Expunge, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "requests"
     arguments = ("--weights", trained, "--ids", ids_file(tmp_path, *range(12)), "-o", out)
@@ -108,6 +110,11 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     found = expunge("purge", "requests", out, "--dry-run")
     assert "checkpoint of a request" in found.out
     assert f"remove it yourself: {trained}, the weights from before the first" in found.out
+    assert (out / ".work").exists()
+    with monkeypatch.context() as answered:
+        answered.setattr(sys, "stdin", io.StringIO("n\n"))
+        kept = expunge("purge", "requests", out)
+    assert (kept.code, "Nothing was removed." in kept.err) == (1, True)
     assert (out / ".work").exists()
     assert expunge("purge", "requests", out, "--yes").code == 0
     assert not (out / ".work").exists()

@@ -18,6 +18,11 @@ def test_bad_values_in_python_are_named():
         make_job(weights="w", out="o", batch_size=0)
 
 
+def test_a_suggestion_ends_as_a_question():
+    with pytest.raises(InvalidInput, match=r"Did you mean 'refresh'\? \(got 'refrsh'\)"):
+        make_job(weights=Path("a"), out=Path("o"), method="refrsh")
+
+
 def test_the_addon_gets_its_moments():
     job = make_job(weights="w", out="o", addon="FOCUS", method="SRL")
     assert isinstance(job.procedure.addon.moment_estimator, AdamMoments)
