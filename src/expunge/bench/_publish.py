@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from expunge.bench._page import machines_of, render_page
 from expunge.bench._protocol import Protocol
 from expunge.bench._results import BenchResult, save_results
 from expunge.bench.paper.claims import ClaimLedger, claim_ledger, counts_of
-from expunge.bench.plots import WrittenFigures, write_figures
+from expunge.bench.plots import FIGURES, WrittenFigures, write_figures
 from expunge.bench.tables import TABLES, make_table
 from expunge.bench.tables._summary import csv_text, markdown_table
 
@@ -18,12 +19,19 @@ HELD = (
     "Held says that the statement is true of these runs, not that their result is good: an add-on "
     "may lower |rUA| and leave much of it. The ledger has the numbers."
 )
+OURS = re.compile(
+    rf"({'|'.join(TABLES)})\.(md|tex|csv)|(figure\d+-)?({'|'.join(FIGURES)})(-.*)?\.(pdf|png)"
+)
+"""The names of tables and figures."""
 
 
 def publish(
     protocol: Protocol, results: Sequence[BenchResult], folder: Path
 ) -> tuple[list[Path], list[str]]:
-    """Write results, tables, figures, claims and pages; the paths, and what was left out."""
+    """Write results, tables, figures, claims and pages; the paths, and what was left out.
+
+    Tables and figures of an earlier time that these results do not have are removed.
+    """
     of_images = any(not result.is_text for result in results)
     ledger = claim_ledger(results) if of_images else ClaimLedger(())
     figures = write_figures(results, folder / "figures") if of_images else WrittenFigures()
@@ -40,7 +48,11 @@ def publish(
     write_text(folder / "report.html", render_page(results, title, ledger.rows()))
     paths = [folder / name for name in (*names, "README.md", "report.html")]
     notes = [f"figure {name}: {why}" for name, why in figures.left_out.items()]
-    return [*paths, *tables, *figures.paths], notes
+    written = [*paths, *tables, *figures.paths]
+    for path in {*folder.glob("tables/*"), *folder.glob("figures/*")}.difference(written):
+        if OURS.fullmatch(path.name):
+            path.unlink()
+    return written, notes
 
 
 def write_tables(results: Iterable[BenchResult], folder: str | Path) -> list[Path]:

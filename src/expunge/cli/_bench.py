@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -168,7 +169,11 @@ def run_command(
     for warning in outcome.warnings:
         output.message(f"[yellow]Warning:[/] {escape(warning)}")
 
-    # Publish what is finished.
+    # Publish what is finished of the whole protocol, whatever was asked for this time.
+    try:
+        chosen, planned = options.planned_runs(protocol, data, seeds=seeds, besides=True)
+    except ExpungeError as error:  # data of another block that are elsewhere
+        output.message(f"[yellow]Warning:[/] published without other blocks: {escape(str(error))}")
     results = collect(planned, stages)
     if finished and not results:
         raise ExpungeError(f"Nothing of {chosen.name} is finished in {store}.")
@@ -227,7 +232,9 @@ def status_command(
     for one in statuses:
         _show_unfinished(one, output, verbose=verbose)
     if any(one.state != "done" for one in statuses):
-        output.show(f"Resume with:  expunge bench run {protocol} --store {store}", highlight=True)
+        again = ["expunge", "bench", "run", protocol, "--store", str(store)]
+        again += [] if data is None else ["--data", str(data)]
+        output.show(f"Resume with:  {shlex.join(again)}", highlight=True)
 
 
 def _show_unfinished(one: StageStatus, output: Output, *, verbose: bool) -> None:

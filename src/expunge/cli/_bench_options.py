@@ -74,8 +74,9 @@ def planned_runs(
     seeds: int | None = None,
     keep: str = "last",
     device: str = "auto",
+    besides: bool = False,
 ) -> tuple[Protocol, list[BenchRun]]:
-    """A protocol and its runs."""
+    """A protocol and its runs; ``besides`` adds to its seeds instead of replacing them."""
     protocol_text(protocol)
     root = None if data is None else str(data.expanduser().resolve())
     if root is not None and not is_there(Path(root)):
@@ -85,5 +86,5 @@ def planned_runs(
     from expunge.bench._stages import plan
 
     chosen = load_protocol(protocol).only(tuple(only or ()))
-    chosen = chosen if seeds is None else chosen.with_seeds(seeds)
+    chosen = chosen if seeds is None else chosen.with_seeds(seeds, besides=besides)
     return chosen, plan(chosen, root=root, device=device, keep=keep)

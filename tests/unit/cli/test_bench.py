@@ -107,6 +107,23 @@ def test_what_is_finished_is_written_without_running_the_rest(
     assert not (tmp_path / "nothing").exists()
 
 
+def test_what_is_finished_of_other_blocks_is_published_too_and_nothing_that_is_not(
+    tiny: Path, store: Path, expunge: Expunge, tmp_path: Path
+) -> None:
+    text = tiny.read_text()
+    both = text + text[text.index("[[block]]") :].replace('"tiny"', '"other"')
+    (tmp_path / "both.toml").write_text(both.replace("random:0.3", "random:0.2", 1))
+    stale, foreign = tmp_path / "out/tables/texts.md", tmp_path / "out/tables/mine.md"
+    stale.parent.mkdir(parents=True)
+    for path in (stale, foreign):
+        path.write_text("of an earlier time")
+    where = ("-s", store, "-o", tmp_path / "out", "--finished")
+    assert expunge("bench", "run", tmp_path / "both.toml", *where, "--only", "tiny").code == 0
+    assert "3 of 6 unlearning runs finished" in (tmp_path / "out/README.md").read_text()
+    assert {r.block for r in load_results(tmp_path / "out/results.jsonl")} == {"other"}
+    assert (stale.exists(), foreign.exists()) == (False, True)
+
+
 def test_a_plan_counts_without_data_or_a_store(expunge: Expunge, tmp_path: Path) -> None:
     plan = expunge("bench", "plan", "paper", "-s", tmp_path / "none")
     assert plan.code == 0
