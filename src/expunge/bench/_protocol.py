@@ -22,6 +22,8 @@ Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=Fals
 Count = Annotated[int, pydantic.Field(ge=1, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**63, strict=True)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
+NotEmpty = pydantic.Field(min_length=1)
+Swept = Annotated[tuple[Positive, ...], NotEmpty]
 
 FIXED_BY_PROTOCOL = ("epochs", "batch_size", "lr")
 """Options that a protocol decides for every method, whatever the method prefers."""
@@ -37,12 +39,12 @@ class Training(_TomlTable):
     epochs: Count = 100
     batch_size: Count = 256
     lr: Positive = 0.1
-    momentum: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.9
-    weight_decay: Annotated[float, pydantic.Field(ge=0)] = 5e-4
+    momentum: Annotated[float, pydantic.Field(ge=0, lt=1, strict=True)] = 0.9
+    weight_decay: Annotated[float, pydantic.Field(ge=0, strict=True)] = 5e-4
     schedule: Literal["step", "one-cycle"] = "step"
     algorithm: Literal["sgd", "adamw"] = "sgd"
-    augment: bool = True
-    plain_epochs: Annotated[int, pydantic.Field(ge=0)] = 0
+    augment: pydantic.StrictBool = True
+    plain_epochs: Annotated[int, pydantic.Field(ge=0, strict=True)] = 0
 
     @property
     def recipe(self) -> Recipe:
@@ -59,9 +61,9 @@ class Unlearning(_TomlTable):
     up more of them: 8e-4 does to a model of width 1/8 what 1e-4 does to one of width 1.
     """
 
-    epochs: Count | tuple[Count, ...] = 10
-    lr: Positive | tuple[Positive, ...] = 1e-4
-    alpha: Positive | tuple[Positive, ...] = 0.05
+    epochs: Count | Annotated[tuple[Count, ...], NotEmpty] = 10
+    lr: Positive | Swept = 1e-4
+    alpha: Positive | Swept = 0.05
     aggregate: str = "linear"
     p: Share = 0.3
 
@@ -101,11 +103,11 @@ class Block(_TomlTable):
     """Options of the model, such as ``dropout`` of vgg16."""
     limit: Count | None = None
     test_limit: Count | None = None
-    seeds: Annotated[tuple[Seed, ...], pydantic.Field(min_length=1)] = (0, 1, 2)
-    scenarios: Annotated[tuple[str, ...], pydantic.Field(min_length=1)]
+    seeds: Annotated[tuple[Seed, ...], NotEmpty] = (0, 1, 2)
+    scenarios: Annotated[tuple[str, ...], NotEmpty]
     methods: tuple[str, ...] = ()
-    addons: tuple[str, ...] = ("none",)
-    moments: Annotated[tuple[str, ...], pydantic.Field(min_length=1)] = ("published",)
+    addons: Annotated[tuple[str, ...], NotEmpty] = ("none",)
+    moments: Annotated[tuple[str, ...], NotEmpty] = ("published",)
     aggregates: tuple[str, ...] = ()
     """Of the methods, each with every add-on; by default that of ``unlearning``. A TorchJD
     aggregator is ``torchjd:NAME``."""
@@ -116,7 +118,7 @@ class Block(_TomlTable):
     """Steps after which models are scored, too, where an epoch overshoots; 1 is the first."""
     metrics: tuple[ExtraMetric, ...] = ()
     """What is measured besides the paper's metrics."""
-    ideals: Annotated[int, pydantic.Field(ge=1, le=MAX_IDEALS)] = 1
+    ideals: Annotated[int, pydantic.Field(ge=1, le=MAX_IDEALS, strict=True)] = 1
     """Retrained models per seed and scenario; how far the others are from the first is the noise
     floor of every distance to "the" ideal model. KLoM needs three or more."""
     training: Training = Training()
@@ -138,11 +140,11 @@ class Protocol(_TomlTable):
 
     name: str = ""
     title: str = ""
-    evaluate_at: Annotated[tuple[Count, ...], pydantic.Field(min_length=1)] = (1, 2, 5, 10)
+    evaluate_at: Annotated[tuple[Count, ...], NotEmpty] = (1, 2, 5, 10)
     """Epochs after which models are scored; they always are after the last."""
-    attacks: bool | Literal["released"] = True
+    attacks: pydantic.StrictBool | Literal["released"] = True
     """Whether the five attacks are run; ``released`` with the features of the released code."""
-    block: Annotated[tuple[Block, ...], pydantic.Field(min_length=1)]
+    block: Annotated[tuple[Block, ...], NotEmpty]
 
     @property
     def size(self) -> int:
@@ -169,13 +171,16 @@ class Protocol(_TomlTable):
         chosen = tuple(block for block in self.block if block.name in names)
         return self.model_copy(update={"block": chosen}) if names else self
 
-    def with_seeds(self, count: int) -> Protocol:
-        """The same protocol with the seeds 0 to ``count`` - 1 in every block."""
+    def with_seeds(self, count: int, *, besides: bool = False) -> Protocol:
+        """The same protocol with the seeds 0 to ``count`` - 1 in every block, or besides its."""
         if count < 1:
             raise InvalidInput(f"`seeds` should be at least 1. (got {count})")
-        seeds = {"seeds": tuple(range(count))}
-        blocks = tuple(block.model_copy(update=seeds) for block in self.block)
-        return self.model_copy(update={"block": blocks})
+
+        def with_these(block: Block) -> Block:
+            own = block.seeds if besides else ()
+            return block.model_copy(update={"seeds": tuple(dict.fromkeys([*own, *range(count)]))})
+
+        return self.model_copy(update={"block": tuple(map(with_these, self.block))})
 
 
 def variants_of(block: Block) -> Iterator[tuple[BenchRun, Procedure]]:

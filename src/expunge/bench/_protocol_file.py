@@ -48,7 +48,7 @@ def load_protocol(source: str | Path) -> Protocol:
         try:
             return _checked(Protocol.model_validate(merged))
         except pydantic.ValidationError as error:
-            raise _explained(error) from error
+            raise _explained(error, given) from error
 
 
 def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
@@ -74,14 +74,30 @@ def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _explained(error: pydantic.ValidationError) -> InvalidInput:
-    first = error.errors()[0]
-    # Without the names that pydantic gives to the alternatives of a type.
-    path = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
-    name = ".".join(str(part) for part in path)
+def _explained(error: pydantic.ValidationError, given: dict[str, Any]) -> InvalidInput:
+    # Of a value that fits neither of two types, what says most; without pydantic's names for them.
+    first = max(error.errors(), key=lambda e: (e["input"] in ([], ()), len(e["loc"])))
+    path = [p for p in first["loc"] if isinstance(p, int) or (p.isidentifier() and p != "bool")]
+    name = ".".join(str(part) for part in _written_at(path, given))
     if first["type"] == "extra_forbidden":
         return InvalidInput(f"there is no key {name!r}.")
-    return InvalidInput(f"{name}: {first['msg']}. (got {first['input']!r})")
+    rule = "should not be empty" if first["input"] in ([], ()) else first["msg"]
+    return InvalidInput(f"{name}: {rule}. (got {first['input']!r})")
+
+
+def _written_at(path: list[Any], given: dict[str, Any]) -> list[Any]:
+    """Where a key of a block is written: in the block, or as a default above it."""
+    match path:
+        case ["block", int(index), key, *rest]:
+            for place, table in (
+                (["block", index], given["block"][index]),
+                ([EVERY_BLOCK], given.get(EVERY_BLOCK, {})),
+                ([], given),
+            ):
+                inner = table.get(key)
+                if key in table and not (isinstance(inner, dict) and rest and rest[0] not in inner):
+                    return [*place, key, *rest]
+    return path
 
 
 def _checked(protocol: Protocol) -> Protocol:

@@ -26,7 +26,7 @@ def test_every_built_in_protocol_is_valid_and_plans(name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("lr = 1e-3", "lr = 1e-3\nmomentum = 1"), "no key 'block.0.unlearning.momentum'"),
+        (("lr = 1e-3", "lr = 1e-3\nmomentum = 1"), "no key 'unlearning.momentum'"),
         (("width = 0.2", "wdith = 0.2"), "no key 'block.0.wdith'"),
         (("width = 0.2", "width = -1"), "greater than 0. (got -1)"),
         (('methods = ["SRL"]', 'methods = ["SLR"]'), "Did you mean"),
@@ -37,7 +37,12 @@ def test_every_built_in_protocol_is_valid_and_plans(name: str) -> None:
         (('data = "digits"', 'data = "digit"'), "digits"),
         (('baselines = ["FT"]', 'baselines = ["retrain"]'), "ideal is always there"),
         (("seeds = [0]", "seeds = [0, 0]"), "twice"),
-        (("seeds = [0]", "seeds = []"), "at least 1"),
+        (("seeds = [0]", "seeds = []"), "seeds: should not be empty. (got [])"),
+        (("lr = 1e-3", "lr = []"), "unlearning.lr: should not be empty"),
+        (('addons = ["none", "FOCUS"]', "addons = []"), "block.0.addons: should not be empty"),
+        (("augment = false", 'augment = "no"'), "training.augment: Input should be a valid bool"),
+        (("seeds = [0]", "seeds = [0]\nattacks = 1"), "attacks: Input should be a valid boolean"),
+        (("schedule =", "shedule ="), "there is no key 'training.shedule'"),
         (("width = 0.2", "options = {dropout = 0.5}"), "no option 'dropout'"),
         (('methods = ["SRL"]', 'methods = ["SCRUB(los=1)"]'), "has no option 'los'"),
         (('addons = ["none", "FOCUS"]', 'addons = ["FOCUS(moments=adan)"]'), "Did you mean 'adam'"),
@@ -74,7 +79,7 @@ def test_a_mistake_in_what_every_block_has_is_found(
     wrong: str, instead: str, tmp_path: Path
 ) -> None:
     change = ("[[block]]", f"[every_block]\n{wrong}\n\n[[block]]")
-    with pytest.raises(InvalidInput, match=rf"tiny\.toml: .*{wrong.split()[0]}"):
+    with pytest.raises(InvalidInput, match=rf"tiny\.toml: .*every_block\.{wrong.split()[0]}"):
         load_protocol(write_tiny(tmp_path, (instead, ""), change))
 
 
