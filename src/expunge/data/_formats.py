@@ -325,9 +325,21 @@ def load(
     encoding = None
     if isinstance(train, Rows) and isinstance(val, Rows) and isinstance(test, Rows):
         train, val, test, encoding = encode_splits(train, val, test)
+    for part, examples in (("test", test), ("val", val)):
+        if _input_of(examples) != _input_of(train):
+            raise DataError(
+                f"The {part} part of {spec} should hold inputs like those of train. (got "
+                f"{examples!r}, and {train!r} in train)"
+            )
     is_scaled = not {"mean", "std"}.isdisjoint(source.options)
     flip = source.format.flip and (train.kind == "images" or is_scaled)
     return Splits(source.format.name, train, val, test, flip, encoding)
+
+
+def _input_of(examples: Examples) -> tuple[str, tuple[int, ...]]:
+    """Kind and shape of an input; sequences of tokens may differ in their length."""
+    shape = () if examples.kind == "tokens" else tuple(examples.inputs.shape[1:])
+    return examples.kind, shape
 
 
 def find_data(spec: str, root: str | Path | None = None) -> DataSource:

@@ -103,6 +103,13 @@ def test_arrays_that_are_no_dataset_are_refused(tmp_path, arrays, complaint):
         load_npz(save(tmp_path, **arrays))
 
 
+@pytest.mark.parametrize("other", [X[:4, :, :5], X[:4, :1], np.zeros((4, 7), np.float32)])
+def test_parts_of_unlike_inputs_are_refused(tmp_path, other):
+    path = save(tmp_path, **parts(x_test=other))
+    with pytest.raises(DataError, match=r"The test part of .*like those of train. \(got "):
+        load("npz", path)
+
+
 def test_damaged_files_are_named(tmp_path):
     path = save(tmp_path, **parts())
     content = path.read_bytes()
