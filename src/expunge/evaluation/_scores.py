@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from expunge._errors import InvalidInput
-from expunge._kinds import check_arguments
+from expunge._kinds import NaturalNumber, check_arguments
 from expunge.data import Data
 from expunge.data.text import TextSet
 from expunge.engine import Predictions, as_numbers, check_disjoint
@@ -92,7 +92,7 @@ def evaluate(
     val: Data | None = None,
     ideal: nn.Module | Predictions | Views | None = None,
     attacks: bool | Released = False,
-    benign_steps: int = 0,
+    benign_steps: NaturalNumber = 0,
     seed: int = 0,
 ) -> Scores:
     """Score ``model`` from one pass over each split.

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
+from expunge._errors import InvalidInput
 from expunge.data import (
     TextSet,
     WordTokenizer,
@@ -99,6 +100,13 @@ def test_evaluate_scores_a_copy_after_benign_steps() -> None:
     assert scores.relearned_rua == accuracy(again.forget) - accuracy(best.forget)
     assert (scores.ua, scores.rua) == (plain.ua, plain.rua), "the model is left alone"
     assert plain.relearned_ua is None
+
+
+def test_benign_steps_are_counted_from_nought() -> None:
+    data = TensorDataset(torch.eye(6), torch.arange(6))
+    forget, retain, test = torch.utils.data.random_split(data, [2, 2, 2])
+    with pytest.raises(InvalidInput, match="`benign_steps` should be a whole number, at least 0"):
+        evaluate(nn.Identity(), forget=forget, retain=retain, test=test, benign_steps=-1)
 
 
 def test_benign_steps_of_texts_predict_the_next_tokens_of_retained_records() -> None:
