@@ -72,8 +72,8 @@ def check_model_fits(name: str, data: Examples) -> None:
     if wanted != data.kind and not (wanted == "images" and fractions):
         suited = [each for each in MODELS if inputs_of_model(MODELS[each]) == data.kind]
         raise InvalidInput(
-            f"The model {name} takes {wanted}. (got {data.kind}: {data!r}) Use "
-            f"{' or '.join([*suited, 'package.module:factory'])}."
+            f"The model {name} takes {wanted}. (got {data.kind}: {data!r}) Use one of "
+            f"{', '.join([*suited, 'package.module:factory'])}."
         )
 
 
