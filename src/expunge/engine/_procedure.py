@@ -112,6 +112,9 @@ class Procedure:
         """
         # What can be told without torch comes first, as in ``__post_init__``.
         _check_options(given)
+
+        from expunge.methods import Method
+
         if "aggregate" in given:
             given["aggregate"] = as_aggregate(given["aggregate"])
         preferred = _preferred(given.get("method", cls.method))
@@ -119,10 +122,19 @@ class Procedure:
         if weights:
             preferred["aggregate"] = WeightedSum(**weights)
         procedure = cls(**(preferred | given))
-        own = None if recipe is None else procedure.method.own_recipe(recipe)  # type: ignore[union-attr]
-        if own is None:
+        method, addon = procedure.method, procedure.addon
+        assert isinstance(method, Method)
+        own = None if recipe is None else method.own_recipe(recipe)
+        if own is not None:
+            procedure = cls(**(preferred | common_options(own) | given))
+        if method.constrained or addon.needs_saliency or addon == ADDONS.resolve("none"):
             return procedure
-        return cls(**(preferred | common_options(own) | given))
+        if "addon" in given:
+            raise InvalidInput(
+                f"{METHODS.label_of(method)} has no constraint, so the add-on "
+                f"{ADDONS.label_of(addon)} would change nothing. Leave it out."
+            )
+        return replace(procedure, addon="none")
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any], recipe: Recipe | None = None) -> Procedure:

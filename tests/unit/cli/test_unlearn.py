@@ -105,7 +105,7 @@ def test_equal_runs_write_equal_files(expunge: Expunge, trained: Path, tmp_path:
     assert times["epochs"][0]["seconds"] > 0
 
 
-@pytest.mark.parametrize("method", ["FT", "MSG", "l1-sparse"])
+@pytest.mark.parametrize("method", ["SRL", "l1-sparse"])
 def test_options_reach_the_run(
     method: str, expunge: Expunge, trained: Path, tmp_path: Path
 ) -> None:

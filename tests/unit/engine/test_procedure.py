@@ -74,6 +74,13 @@ def test_a_method_prefers_its_own_options_unless_others_are_chosen() -> None:
     assert chosen.schedule == "linear"
 
 
+def test_a_method_without_a_constraint_takes_no_addon_that_compares_gradients() -> None:
+    assert Procedure.preferred(method="GA").label == "GA"
+    assert Procedure.preferred(method="GA", addon="saliency").label == "GA-SalUn"
+    with pytest.raises(InvalidInput, match="GA has no constraint, so the add-on FOCUS would chan"):
+        Procedure.preferred(method="GA", addon="FOCUS")
+
+
 @pytest.mark.parametrize("method", list(METHODS))
 def test_what_a_method_prefers_are_options(method: str) -> None:
     known = PREFERABLE | {"alpha", "beta"}
