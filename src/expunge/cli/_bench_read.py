@@ -118,7 +118,10 @@ def _results(
         require_file(results)
         from expunge.bench._results import load_results
 
-        return load_results(results)
+        read = load_results(results)
+        if not read:
+            raise ExpungeError(f"There are no results in {results}.")
+        return read
     assert protocol is not None
     _, planned = options.planned_runs(protocol, data)
 

@@ -155,5 +155,6 @@ def describe_part(registry: Registry[Any], name: str) -> dict[str, Any]:
 
 def _spelled(option: Option) -> str:
     """An option as it is written behind a comma."""
-    value = "|".join(option.choices) or ("N" if option.plain_type is int else "COLUMN")
+    kind = "N" if option.plain_type is int else "COLUMN"
+    value = "|".join(option.choices) or str(option.example or kind)
     return f"{option.name}={value}"

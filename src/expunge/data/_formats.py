@@ -52,8 +52,20 @@ class Format:
 MAX_TOKENS = 1 << 20
 """Token ids at most, four times those of the largest tokenizers: a model has a row for each."""
 SCALING_OPTIONS = (
-    Option("mean", str, None, "Of each channel of images in [0, 1], joined by +, to subtract."),
-    Option("std", str, None, "Of each channel, joined by +, to divide by: for models of yours."),
+    Option(
+        "mean",
+        str,
+        None,
+        "Of each channel of images in [0, 1], joined by +, to subtract.",
+        example="0.49+0.48+0.45",
+    ),
+    Option(
+        "std",
+        str,
+        None,
+        "Of each channel, joined by +, to divide by: for models of yours.",
+        example="0.25+0.24+0.26",
+    ),
 )
 TABLE_OPTIONS = (
     Option("label", str, None, "Column to predict (default: label, target, class or y)."),

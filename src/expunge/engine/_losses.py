@@ -121,12 +121,12 @@ def weigh(
         yield Term(full.loss * factors[0][k], saliency, weights[0][k], weights[1][k])
 
 
-def diverged(where: str) -> Diverged:
+def diverged(where: str, constrained: bool) -> Diverged:
     """The error of a run that diverged ``where``: "at step 3: a loss"."""
+    remedies = " or `alpha`, or take fewer epochs" if constrained else ", or take fewer epochs"
     return Diverged(
         f"Diverged {where} is not finite. The model holds the last good weights. Lower the "
-        "learning rate or `alpha`, or take fewer epochs; gradient ascent has no lower bound to "
-        "stop at."
+        f"learning rate{remedies}."
     )
 
 

@@ -333,7 +333,7 @@ class Run:
     def _diverge(self, where: str) -> None:
         """Restore the last good weights; raise, unless a callback wants the run to end there."""
         self._guard.restore()
-        error = diverged(where)
+        error = diverged(where, self.method.constrained)
         if not self.group.any(any(self._call("on_divergence", error))):
             raise error
         self.stop()

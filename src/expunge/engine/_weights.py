@@ -88,7 +88,8 @@ def _load(path: Path) -> Any:
     except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
         if "TorchScript" in str(error):
             raise _not_only_tensors(path) from error
-        raise DataError(f"{path} is truncated or not a torch file: {error}.") from error
+        why = str(error) or "it is empty"
+        raise DataError(f"{path} is truncated or not a torch file: {why}.") from error
 
 
 def _not_only_tensors(path: Path) -> InvalidInput:

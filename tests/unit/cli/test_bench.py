@@ -192,6 +192,9 @@ def test_records_can_be_kept_and_read_without_the_store(
     damaged = expunge("bench", "claims", "-r", path)
     assert damaged.code == 2
     assert "line 1: this is not a result" in damaged.err
+    path.write_text("")
+    for command in ("claims", "table", "figure"):
+        assert "There are no results in" in expunge("bench", command, "-r", path).err
 
 
 def test_figures_by_name(tiny: Path, store: Path, expunge: Expunge, tmp_path: Path) -> None:
