@@ -112,9 +112,6 @@ class Procedure:
         """
         # What can be told without torch comes first, as in ``__post_init__``.
         _check_options(given)
-
-        from expunge.methods import Method
-
         if "aggregate" in given:
             given["aggregate"] = as_aggregate(given["aggregate"])
         preferred = _preferred(given.get("method", cls.method))
@@ -122,8 +119,8 @@ class Procedure:
         if weights:
             preferred["aggregate"] = WeightedSum(**weights)
         procedure = cls(**(preferred | given))
-        method, addon = procedure.method, procedure.addon
-        assert isinstance(method, Method)
+        method: Any = procedure.method
+        addon: Any = procedure.addon
         own = None if recipe is None else method.own_recipe(recipe)
         if own is not None:
             procedure = cls(**(preferred | common_options(own) | given))

@@ -189,7 +189,8 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         assert self.update.losses is not None
         found = (*self.update.losses, self.update.record)
         if not all(bool(value.isfinite().all()) for value in found if value is not None):
-            raise engine.diverged(f"at step {self.state.global_step + 1}: a loss or gradient")
+            where = f"at step {self.state.global_step + 1}: a loss or gradient"
+            raise engine.diverged(where, constrained)
         self._recorder.add(found)
         return self.update.losses[0]
 
