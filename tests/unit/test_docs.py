@@ -27,6 +27,7 @@ import reproduction
 import request_tables
 from expunge._plugins import GROUPS
 from expunge.bench._results import BenchResult, load_results
+from expunge.bench.paper.claims import CLAIMS
 from expunge.cli._list import KINDS, describe_part
 from expunge.cli._main import build_app
 
@@ -174,6 +175,11 @@ def test_every_part_says_when_to_use_it_and_where_it_comes_from(kind: str) -> No
     parts = [describe_part(KINDS[kind], name) for name in KINDS[kind]]
     assert [part["name"] for part in parts if not part["use"]] == []
     assert {part["name"] for part in parts if not part["reference"]} <= OF_NOBODY
+
+
+def test_every_claim_is_listed() -> None:
+    page = (DOCS / "how-to" / "benchmark.md").read_text()
+    assert [name for name in CLAIMS if f"`{name}`" not in page] == []
 
 
 def test_every_metric_has_a_formula() -> None:
