@@ -53,7 +53,8 @@ def unlearn(
         model: any module that maps a batch of inputs to logits, or to an object or dict that has
             them as ``logits``; it is left untouched.
         forget, retain: map-style datasets of (input, target) or of dicts with ``labels``, whose
-            other entries the model takes by name; or DataLoaders of these.
+            other entries the model takes by name; or DataLoaders of these, whatever `batch_size`
+            is.
         unseen: data that the model never saw, such as a validation set: looked at, never trained
             on. Only methods that compare with unseen data need it, such as ``match-unseen``.
         method: a name (``"random-label"``, ``"SRL"``, …) or an instance; or a whole
