@@ -15,7 +15,5 @@ if TYPE_CHECKING:
     from expunge.dispatch._ray import RayEngine as RayEngine
     from expunge.dispatch._run import RunSummary as RunSummary
     from expunge.dispatch._run import run as run
-if TYPE_CHECKING:  # for other packages of expunge
-    from expunge.dispatch._engine import Report
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

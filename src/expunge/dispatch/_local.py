@@ -188,7 +188,8 @@ def worker_main(
     pipe: Connection[StageOutcome | None, Stage | None], root: Path, threads: int
 ) -> None:
     """Execute stages from ``pipe`` until there are no more, or the parent is gone."""
-    _leave_interrupts_to_the_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # interrupts are the parent's, which blocked them
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_exit_with_the_parent, daemon=True).start()
     threads = min(threads, torch.get_num_threads())  # the user may have asked for fewer
     store = Store(root)
@@ -202,11 +203,6 @@ def worker_main(
             return
         torch.set_num_threads(int(stage.options.get("threads") or threads))
         pipe.send(execute(stage, store, capture=True))
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent blocked it
 
 
 def _exit_with_the_parent() -> None:

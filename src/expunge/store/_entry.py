@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from expunge._errors import DataError, InvalidInput
+from expunge._files import file_digest
 from expunge._strict_json import read_json
 from expunge.store._stage import canonical, dumps, key_of
 
@@ -98,8 +99,8 @@ def manifest_text(folder: Path) -> str:
     files = {}
     for path in tree(folder):
         if path.is_file():
-            digest, size = _measure(path)
-            files[path.relative_to(folder).as_posix()] = {"sha256": digest, "size": size}
+            measured = {"sha256": file_digest(path), "size": path.stat().st_size}
+            files[path.relative_to(folder).as_posix()] = measured
     return json.dumps({"files": files, "sha256": _digest_of(files)})
 
 
@@ -122,7 +123,7 @@ def _check_file(path: Path, digest: str, size: int) -> None:
         found = path.stat().st_size
         if found != size:
             raise DataError(f"{path} has {found} bytes, not the {size} written.")
-        if _measure(path) != (digest, size):
+        if file_digest(path) != digest:
             raise DataError(f"{path} has been changed since it was written: its hash differs.")
     except FileNotFoundError:
         raise DataError(f"{path} is missing.") from None
@@ -138,12 +139,6 @@ def _read_object(path: Path) -> dict[str, Any]:
     if not isinstance(notes, dict):
         raise DataError(f"{path} is damaged: it should hold an object.")
     return notes
-
-
-def _measure(path: Path) -> tuple[str, int]:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return digest, file.tell()
 
 
 def _digest_of(files: Any) -> str:
