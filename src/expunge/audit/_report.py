@@ -15,7 +15,7 @@ from rich.text import Text
 
 from expunge._files import write_text
 from expunge.audit._audit import Audit
-from expunge.evaluation import METRICS, AttackReport, ULiRA, scaled_confidence, score_rows
+from expunge.evaluation import METRICS, AttackReport, scaled_confidence, score_rows
 from expunge.report import COLOURS, hide_frame, legend_beside, new_figure, save_figure
 
 if TYPE_CHECKING:
@@ -34,19 +34,18 @@ def score_lines(audit: Audit) -> Lines:
 def attack_lines(audit: Audit) -> Lines:
     """One line per attack: AUC, balanced accuracy and TPR with intervals, and a verdict."""
     lines = [["attack", "AUC", "balanced acc.", "TPR@1%", "TPR@0.1%", "verdict"]]
-    lines += [_attack_line(report, report.verdict) for report in audit.attacks]
-    if audit.ulira is not None:
-        lines.append(_attack_line(audit.ulira.report, audit.ulira.verdict))
-        for name, proof in (("initial", audit.ulira.initial), ("ideal", audit.ulira.ideal)):
+    lines += [_attack_line(report.name, report, report.verdict) for report in audit.attacks]
+    if (found := audit.ulira) is not None:
+        lines.append(_attack_line(found.report.name, found.report, found.verdict))
+        for name, proof in (("initial", found.initial), ("ideal", found.ideal)):
             if proof is not None:
-                line = _attack_line(proof, proof.verdict)
-                lines.append([f"  proof: {name} model", *line[1:]])
+                lines.append(_attack_line(f"  proof: {name} model", proof, proof.verdict))
     return lines
 
 
-def _attack_line(report: AttackReport, verdict: str) -> list[str]:
+def _attack_line(name: str, report: AttackReport, verdict: str) -> list[str]:
     estimates = [report.auc, report.balanced_accuracy, *report.tpr.values()]
-    return [report.name, *("" if math.isnan(e.value) else str(e) for e in estimates), verdict]
+    return [name, *("" if math.isnan(e.value) else str(e) for e in estimates), verdict]
 
 
 def sentences(audit: Audit) -> list[str]:
@@ -97,6 +96,7 @@ def markdown(audit: Audit) -> str:
 
 def as_json(audit: Audit) -> dict[str, Any]:
     """Every number, for programs."""
+    attack = audit.ulira
     return {
         "verdict": audit.verdict,
         "words": sentences(audit),
@@ -105,19 +105,16 @@ def as_json(audit: Audit) -> dict[str, Any]:
             a.name: {**a.as_dict(), "verdict": a.verdict, "reason": a.reason} for a in audit.attacks
         },
         "nearness": audit.nearness and asdict(audit.nearness) | {"verdict": audit.nearness.verdict},
-        "ulira": None if audit.ulira is None else _ulira_json(audit.ulira),
-    }
-
-
-def _ulira_json(attack: ULiRA) -> dict[str, Any]:
-    return {
-        "shadows": attack.shadows,
-        "proven": not attack.doubts,
-        **attack.report.as_dict(),
-        "verdict": attack.verdict,
-        "reason": attack.reason,
-        "initial": attack.initial and attack.initial.as_dict(),
-        "ideal": attack.ideal and attack.ideal.as_dict(),
+        "ulira": attack
+        and {
+            "shadows": attack.shadows,
+            "proven": not attack.doubts,
+            **attack.report.as_dict(),
+            "verdict": attack.verdict,
+            "reason": attack.reason,
+            "initial": attack.initial and attack.initial.as_dict(),
+            "ideal": attack.ideal and attack.ideal.as_dict(),
+        },
     }
 
 
