@@ -196,11 +196,8 @@ def _longest(train: Rows, read: Callable[[int], list[int]]) -> int:
 
 
 def _padded(ids: Sequence[Sequence[int]], length: int) -> Tensor:
-    made = torch.zeros(len(ids), length, dtype=torch.int64)
-    for at, row in enumerate(ids):
-        kept = torch.tensor(row[:length], dtype=torch.int64)
-        made[at, : len(kept)] = kept
-    return made
+    rows = [[*row[:length], *[0] * (length - len(row))] for row in ids]
+    return torch.tensor(rows, dtype=torch.int64).view(-1, length)
 
 
 # Images, uint8 [N, C, H, W].

@@ -301,9 +301,10 @@ _distances = {
 }
 
 
-def _gap(metric: Metric) -> Metric:
-    """The difference of a metric from the ideal model's."""
-    return Metric(
+_compared = _accuracies | _paper_attacks | _regression
+_with_gap = ["ra", "ta", "va", *_paper_attacks, *(f"{name}_rmse" for name in ERRORS), "mia_error"]
+_gaps = {
+    f"gap_{name}": Metric(
         f"{metric.label} gap",
         f"{metric.label} minus the ideal model's",
         "zero",
@@ -313,17 +314,7 @@ def _gap(metric: Metric) -> Metric:
         citation=metric.citation,
         use=f"as rUA, for {metric.label}: near 0 is what retraining would give",
     )
-
-
-_compared = _accuracies | _paper_attacks | _regression
-_gaps = {
-    f"gap_{name}": _gap(_compared[name])
-    for name in (
-        *("ra", "ta", "va"),
-        *_paper_attacks,
-        *(f"{name}_rmse" for name in ERRORS),
-        "mia_error",
-    )
+    for name, metric in ((name, _compared[name]) for name in _with_gap)
 }
 
 METRICS: Registry[Metric] = Registry("metric")

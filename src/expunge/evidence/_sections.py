@@ -29,14 +29,10 @@ def _nan_if_undefined(value: Any) -> Any:
     return math.nan if undefined else value
 
 
-def _null_if_undefined(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 Number = Annotated[
     float,
     BeforeValidator(_nan_if_undefined),
-    PlainSerializer(_null_if_undefined, when_used="json"),
+    PlainSerializer(lambda value: value if math.isfinite(value) else None, when_used="json"),
     WithJsonSchema({"type": ["number", "null"]}),
 ]
 """A number that may be undefined: NaN in memory, null in JSON."""
