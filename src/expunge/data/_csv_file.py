@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 from expunge._errors import DataError
@@ -15,26 +14,13 @@ Row = tuple[int, tuple[str, ...]]
 """The number of the line that a row begins on, and its cells without surrounding blanks."""
 
 
-@dataclass(frozen=True)
-class CsvTable:
-    """A CSV or TSV file: its columns, and its rows with their line numbers."""
-
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-    def position(self, name: str) -> int | None:
-        """The position of a column, ignoring case."""
-        lowered = [column.lower() for column in self.columns]
-        return lowered.index(name.lower()) if name.lower() in lowered else None
-
-
-def read_table(path: Path) -> CsvTable:
-    """Read a CSV file with a header (or TSV, if its name ends in .tsv)."""
+def read_table(path: Path) -> tuple[tuple[str, ...], list[Row]]:
+    """The columns and the rows of a CSV file with a header (or TSV, if its name ends in .tsv)."""
     rows = read_rows(path)
     if not rows:
         raise DataError(f"The table {path} is empty. It should have a header and lines.")
     check_header(path, *rows[0])
-    return CsvTable(rows[0][1], tuple(rows[1:]))
+    return rows[0][1], rows[1:]
 
 
 def check_header(path: Path, number: int, header: tuple[str, ...]) -> None:

@@ -16,15 +16,14 @@ Parts = tuple[Rows, Rows | None, Rows | None]
 
 def load_csv(path: Path, **options: Any) -> Parts:
     """The rows of a CSV file with a header (or TSV, if its name ends in .tsv)."""
-    content = read_table(path)
-    if unnamed := [number for number, name in enumerate(content.columns) if not name]:
+    names, rows = read_table(path)
+    if unnamed := [number for number, name in enumerate(names) if not name]:
         raise DataError(
             f"{path}: every column should have a name. (column {1 + unnamed[0]} has none) A table "
             "that pandas wrote has its index there: write it with index=False."
         )
-    rows = [row for _, row in content.rows]
-    columns = {name: [row[k] for row in rows] for k, name in enumerate(content.columns)}
-    lines = [line for line, _ in content.rows]
+    columns = {name: [row[k] for _, row in rows] for k, name in enumerate(names)}
+    lines = [line for line, _ in rows]
     return _parts(Table(str(path), columns, lines, folder=path.parent), options)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -64,6 +64,8 @@ MAX_VAL_DROP = 2.0
 BENIGN_EXAMPLES = BENIGN_STEPS * BENIGN_BATCH
 MAX_KEPT = 256
 """Retained texts that a run is watched on, at most."""
+WATCHED = ("best_epoch", "best_distance", "warnings", "ended")
+"""What a checkpoint keeps of a watched run besides the best weights."""
 REMEMBERED = 0.55
 """After ``refresh``, an AUC of the loss attack against val that is larger, by its 95 % bound, means
 that too much of the trained weights was kept: a second run leaves half of it."""
@@ -144,8 +146,7 @@ def forget_records(
     chosen = result.model if watch.best_weights else copy.deepcopy(model).eval()
     if watch.best_weights is not None:
         chosen.load_state_dict(watch.best_weights)
-    state = watch.state
-    stopped = Stop(epoch=state.best_epoch, reason=watch.reason, warnings=state.warnings)
+    stopped = Stop(epoch=watch.best_epoch, reason=watch.reason, warnings=watch.warnings)
     return ForgettingResult(chosen, rows, stopped)
 
 
@@ -186,16 +187,6 @@ def augmentation(job: Job, loaded: ModelAndData, procedure: Procedure) -> Augmen
     return Augment(padding=min(shape[1:]) // 16, flip=loaded.flip)
 
 
-@dataclass
-class _Watched:
-    """What is known of a run so far, as plain values; it is part of the run's checkpoint."""
-
-    best_epoch: int = 0
-    best_distance: float = math.inf
-    warnings: list[str] = field(default_factory=list)
-    ended: str = ""
-
-
 class BestEpoch(Callback):
     """Keeps the epoch at which the records look most like val, of those that lost little there.
 
@@ -220,12 +211,14 @@ class BestEpoch(Callback):
         self.kept = [retain.subset(watched)] if isinstance(retain, TextExamples) else []
         self.floor, self.epochs = floor, procedure.epochs
         self.constant = procedure.schedule == "constant"
-        distance, _, self.before = self._measure(loaded.model, loaded.cache)
-        self.state = _Watched(best_distance=distance)
+        # What is known of the run so far, which is part of its checkpoint.
+        self.best_distance, _, self.before = self._measure(loaded.model, loaded.cache)
+        self.best_epoch, self.ended = 0, ""
+        self.warnings: list[str] = []
         self.best_weights: dict[str, Tensor] | None = None
 
     def on_start(self, run: Run) -> None:
-        if self.state.ended:
+        if self.ended:
             run.stop()
 
     def on_epoch(self, run: Run) -> None:
@@ -235,13 +228,12 @@ class BestEpoch(Callback):
             self._fail(run, "The model's outputs were not finite.")
             return
         run.record(**values, va=useful[0])
-        state = self.state
         lost = max(old - new for old, new in zip(self.before, useful, strict=True))
-        if lost <= self.floor and distance < state.best_distance:
-            state.best_epoch, state.best_distance = run.epoch, distance
+        if lost <= self.floor and distance < self.best_distance:
+            self.best_epoch, self.best_distance = run.epoch, distance
             self.best_weights = {k: v.detach().clone() for k, v in run.model.state_dict().items()}
-        elif self.constant and state.best_epoch and values["ua"] <= values["val_alike"]:
-            state.ended = "The model is right on the records no more often than on unseen data."
+        elif self.constant and self.best_epoch and values["ua"] <= values["val_alike"]:
+            self.ended = "The model is right on the records no more often than on unseen data."
             run.stop()
 
     def on_divergence(self, run: Run, error: Diverged) -> bool:
@@ -251,10 +243,10 @@ class BestEpoch(Callback):
     @property
     def reason(self) -> str:
         """Why the chosen epoch was chosen, in a sentence or two."""
-        why = self.state.ended or f"The run took {self.epochs} epochs."
+        why = self.ended or f"The run took {self.epochs} epochs."
         if self.best_weights is None:
             return f"{why} No epoch was better than the initial model, which is kept."
-        return f"{why} At epoch {self.state.best_epoch} the records looked most like unseen data."
+        return f"{why} At epoch {self.best_epoch} the records looked most like unseen data."
 
     def _measure(
         self, model: nn.Module, cache: PredictionCache
@@ -274,12 +266,13 @@ class BestEpoch(Callback):
         return distance, values, [accuracy(part) for part in (val, *kept)]
 
     def _fail(self, run: Run, why: str) -> None:
-        self.state.ended = why
-        self.state.warnings.append(f"Epoch {run.epoch}: {why}")
+        self.ended = why
+        self.warnings.append(f"Epoch {run.epoch}: {why}")
         run.stop()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"floor": self.floor, "state": asdict(self.state), "best": self.best_weights}
+        state = {name: getattr(self, name) for name in WATCHED}
+        return {"floor": self.floor, "state": state, "best": self.best_weights}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if state["floor"] != self.floor:
@@ -287,7 +280,7 @@ class BestEpoch(Callback):
                 "The checkpoint belongs to a run with another floor. Use another path, or delete "
                 f"it to start again. (it has {state['floor']}, this run {self.floor})"
             )
-        self.state = _Watched(**state["state"])
+        vars(self).update(state["state"])
         self.best_weights = state["best"]
 
 
@@ -299,7 +292,8 @@ def fit_to_size(
     There are no more than ``max_epochs``. A rate that is not the method's preferred one is left
     alone.
     """
-    batch_size = cap_batch_size(procedure.batch_size, forget_size)
+    # An epoch should take a few steps: a single one is too coarse to compare after.
+    batch_size = min(procedure.batch_size, max(16, forget_size // 4))
     epochs = procedure.epochs
     if procedure.schedule != "constant":
         steps = math.ceil(forget_size / batch_size)
@@ -327,14 +321,3 @@ def wider_than_preferred(procedure: Procedure, model: nn.Module) -> float:
         return 1.0
     ratio = mean_fan_in(model, suited) / suited
     return min(max(ratio, 1.0 / LARGEST_WIDTH_FACTOR), LARGEST_WIDTH_FACTOR)
-
-
-def cap_batch_size(batch_size: int, forget_size: int) -> int:
-    """``batch_size``, but at most a quarter of the forget set and at least 16.
-
-    An epoch should take a few steps: a single one is too coarse to compare after.
-
-    >>> cap_batch_size(256, 4500), cap_batch_size(256, 200), cap_batch_size(256, 10)
-    (256, 50, 16)
-    """
-    return min(batch_size, max(16, forget_size // 4))

@@ -237,21 +237,19 @@ def read_owners(
     Every line must be about a record.
     """
     # Find the two columns.
-    table = read_table(path)
-    key = next((name for name in RECORD_COLUMNS if table.position(name) is not None), None)
+    columns, rows = read_table(path)
+    positions = {name.lower(): position for position, name in enumerate(columns)}
+    key = next((name for name in RECORD_COLUMNS if name in positions), None)
     if key is None:
         raise DataError(
             f"{path} should have a column {', '.join(RECORD_COLUMNS[:-1])} or {RECORD_COLUMNS[-1]} "
-            f"that says which record a line is about. (got {_listed(table.columns)})"
+            f"that says which record a line is about. (got {_listed(columns)})"
         )
-    others = [name for name in table.columns if name.lower() != key]
-    owner_position = None if id_column is None else table.position(id_column)
-    if owner_position is None:
+    others = [name for name in columns if name.lower() != key]
+    if id_column is None or id_column.lower() not in positions:
         raise InvalidInput(
             f"`id_column` should be a column of {path}: {_listed(others)}. (got {id_column!r})"
         )
-    key_position = table.position(key)
-    assert key_position is not None
 
     # Go through the lines: a line that is about no record is refused.
     if key != "index" and loaded.train.names is None:
@@ -262,8 +260,8 @@ def read_owners(
     by_name, size = places_by_name(loaded), len(loaded.train)
     owned: dict[str, dict[str, set[int]]] = {}
     unknown: list[str] = []
-    for number, row in table.rows:
-        record, owner = row[key_position], row[owner_position]
+    for number, row in rows:
+        record, owner = row[positions[key]], row[positions[id_column.lower()]]
         places = _place_of_index(record, size) if key == "index" else by_name.get(record)
         if not places:
             unknown.append(f"{abbreviated(record)} on line {number}")

@@ -101,22 +101,20 @@ def carry_out(
     loaded: ModelAndData | None = None,
     *,
     ids: Sequence[str | int] | None = None,
-    dry_run: bool = False,
-    force: bool = False,
-    discard: bool = False,
-    judge_discarded: bool = False,
     on_message: Callable[[str], None] = lambda message: None,
     on_preflight: Callable[[Preflight], None] = lambda preflight: None,
     progress: bool = True,
     key: SigningKey | None = None,
     stopwatch: RequestStopwatch | None = None,
+    **switches: bool,
 ) -> Outcome:
     """Carry out ``job`` with exclusive access to its folder; if killed, the same call resumes it.
 
     ``loaded`` and ``ids`` replace the model, the data and the file of ids that ``job`` names.
     ``on_message`` is called with what is being done, ``on_preflight`` with the findings of the
     preflight, before anything is changed. ``key`` signs the bundle. The time of the request counts
-    from the start of the ``stopwatch`` (default: now). See :func:`forget` for the other arguments.
+    from the start of the ``stopwatch`` (default: now). ``switches`` are ``dry_run``, ``force``,
+    ``discard`` and ``judge_discarded``: see :func:`forget`.
     """
     group = as_group("auto")
     if group:
@@ -127,10 +125,4 @@ def carry_out(
     with exclusive_access(job.out):
         watch = stopwatch or RequestStopwatch()
         runner = RequestRunner(job, loaded, ids, on_message, progress, watch, key)
-        return runner.run(
-            on_preflight,
-            dry_run=dry_run,
-            force=force,
-            discard=discard,
-            judge_discarded=judge_discarded,
-        )
+        return runner.run(on_preflight, **switches)

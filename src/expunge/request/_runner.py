@@ -120,10 +120,10 @@ class RequestRunner:
         self,
         on_preflight: Callable[[Preflight], None],
         *,
-        dry_run: bool,
-        force: bool,
-        discard: bool,
-        judge_discarded: bool,
+        dry_run: bool = False,
+        force: bool = False,
+        discard: bool = False,
+        judge_discarded: bool = False,
     ) -> Outcome:
         # Killed after its bundle was written: only tidying up remains.
         if not dry_run and (finished := self._finish_killed()) is not None:

@@ -82,8 +82,59 @@ class Preflight:
         return values if self.example is None else values | {"example": list(self.example)}
 
     def terminal(self) -> RenderableType:
-        """The findings for a terminal of 80 columns."""
-        return render_preflight(self)
+        """The findings for a terminal of 80 columns, with a few of the duplicates."""
+        findings, example = self.findings, self.example
+        ids, cost = findings.ids, findings.cost
+        accuracies = [
+            (
+                "to forget" if name == "forget" else name,
+                f"{a.value:.1f}",
+                f"{a.low:.1f} to {a.high:.1f}",
+            )
+            for name, a in findings.fit.accuracy.items()
+        ]
+        blocks = [
+            _heading("Does the model fit the data?", "yes" if findings.fit.fits else "NO"),
+            _table(("", "accuracy %", "interval"), accuracies),
+            _line(findings.hardness.sentence),
+        ]
+        if example is not None:
+            blocks += [
+                _heading("What the model reads", "(an unseen record)"),
+                _line(f"prompt  {example[0]}"),
+                _line(f"answer  {example[1]}"),
+            ]
+        classes = [
+            (row.name, f"{row.forgotten:,}", f"{row.train:,}", f"{100 * row.share:.1f}")
+            for row in ids.classes[:MAX_CLASSES]
+        ]
+        blocks += [
+            _heading("What is to be forgotten"),
+            _line(
+                f"{ids.records:,} of {ids.train:,} training records ({100 * ids.share:.1f} %), "
+                f"requested by {ids.asked:,} id{'s' if ids.asked != 1 else ''}"
+            ),
+            _table(("class", "to forget", "of", "share %"), classes),
+        ]
+        if len(ids.classes) > MAX_CLASSES:
+            blocks.append(_line(f"and {len(ids.classes) - MAX_CLASSES} more classes"))
+        some = self.duplicates[:5]
+        same = (f"{d.split} {d.index} is the same as train {d.forgotten}" for d in some)
+        blocks.append(_heading("Duplicates that remain"))
+        blocks += map(_line, [f"{findings.duplicates.exact:,} with the same bytes", *same])
+        if in_retain := findings.duplicates.in_retain:
+            text = f"In retain: {in_retain:,}. To forget them as well: --include-duplicates."
+            blocks.append(_line(text))
+        seconds = cost.epoch_seconds
+        duration = f"about {format_duration(seconds)}" if seconds >= 0.1 else "less than 0.1 s"
+        return Group(
+            *blocks,
+            _heading("What it costs", cost.advice),
+            _line(cost.sentence),
+            _line(f"An epoch takes {duration}. {cost.note}"),
+            *(Text.assemble(("Warning: ", "bold yellow"), text) for text in findings.warnings),
+            *(Text.assemble(("Note: ", "bold"), text) for text in findings.notes),
+        )
 
 
 def preflight(
@@ -289,62 +340,6 @@ def _val_looks_trained_on(predictions: Mapping[str, Predictions], fit: ModelFit)
 
 
 # On a terminal: text and small tables, for a console that prints no control characters.
-
-
-def render_preflight(found: Preflight) -> RenderableType:
-    """The findings section by section, a few of the duplicates, then warnings and notes."""
-    findings, example = found.findings, found.example
-    ids, cost = findings.ids, findings.cost
-    accuracies = [
-        (
-            "to forget" if name == "forget" else name,
-            f"{a.value:.1f}",
-            f"{a.low:.1f} to {a.high:.1f}",
-        )
-        for name, a in findings.fit.accuracy.items()
-    ]
-    blocks = [
-        _heading("Does the model fit the data?", "yes" if findings.fit.fits else "NO"),
-        _table(("", "accuracy %", "interval"), accuracies),
-        _line(findings.hardness.sentence),
-    ]
-    if example is not None:
-        blocks += [
-            _heading("What the model reads", "(an unseen record)"),
-            _line(f"prompt  {example[0]}"),
-            _line(f"answer  {example[1]}"),
-        ]
-    classes = [
-        (row.name, f"{row.forgotten:,}", f"{row.train:,}", f"{100 * row.share:.1f}")
-        for row in ids.classes[:MAX_CLASSES]
-    ]
-    blocks += [
-        _heading("What is to be forgotten"),
-        _line(
-            f"{ids.records:,} of {ids.train:,} training records ({100 * ids.share:.1f} %), "
-            f"requested by {ids.asked:,} id{'s' if ids.asked != 1 else ''}"
-        ),
-        _table(("class", "to forget", "of", "share %"), classes),
-    ]
-    if len(ids.classes) > MAX_CLASSES:
-        blocks.append(_line(f"and {len(ids.classes) - MAX_CLASSES} more classes"))
-    same = (f"{d.split} {d.index} is the same as train {d.forgotten}" for d in found.duplicates[:5])
-    blocks.append(_heading("Duplicates that remain"))
-    blocks += map(_line, [f"{findings.duplicates.exact:,} with the same bytes", *same])
-    if in_retain := findings.duplicates.in_retain:
-        blocks.append(
-            _line(f"In retain: {in_retain:,}. To forget them as well: --include-duplicates.")
-        )
-    seconds = cost.epoch_seconds
-    duration = f"about {format_duration(seconds)}" if seconds >= 0.1 else "less than 0.1 s"
-    return Group(
-        *blocks,
-        _heading("What it costs", cost.advice),
-        _line(cost.sentence),
-        _line(f"An epoch takes {duration}. {cost.note}"),
-        *(Text.assemble(("Warning: ", "bold yellow"), text) for text in findings.warnings),
-        *(Text.assemble(("Note: ", "bold"), text) for text in findings.notes),
-    )
 
 
 def _heading(title: str, answer: str = "") -> RenderableType:
