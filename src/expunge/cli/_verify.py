@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,7 +14,7 @@ from rich.table import Table
 
 from expunge._errors import InvalidInput
 from expunge.cli._forget import COLOURS, Sign, load_signing_key, show_interval
-from expunge.cli._output import AsJson, ExitCode, Output, Quiet, show_error
+from expunge.cli._output import AsJson, ExitCode, Output, Quiet, number_table, show_error
 
 if TYPE_CHECKING:
     from expunge.evidence import Evidence, Status
@@ -275,10 +276,8 @@ def ledger_command(
 
 
 def _table(ledger: Ledger) -> Table:
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    names = ("", "when", "ids", "records", "verdict", "forgotten data", "test", "epoch kept")
-    for name in names:
-        table.add_column(name, justify="left" if name in ("when", "verdict") else "right")
+    heads = ("", "when", "ids", "records", "verdict", "forgotten data", "test", "epoch kept")
+    rows: list[Sequence[str]] = []
     for entry in ledger.entries:
         evidence, request = entry.evidence, entry.evidence.request
         attempt = f", attempt {request.attempt}" if request.attempt > 1 else ""
@@ -286,16 +285,11 @@ def _table(ledger: Ledger) -> Table:
             f"{metric.before.value:.1f} → {metric.after.value:.1f} %"
             for metric in (evidence.metric("ua"), evidence.metric("ta"))
         ]
-        table.add_row(
-            str(entry.number),
-            request.when,
-            str(request.ids),
-            str(request.records),
-            f"[{COLOURS[evidence.status]}]{evidence.status}[/]{attempt}",
-            *changes,
-            str(evidence.stopped.epoch),
-        )
-    return table
+        verdict = f"[{COLOURS[evidence.status]}]{evidence.status}[/]{attempt}"
+        counts = str(request.ids), str(request.records)
+        kept = str(evidence.stopped.epoch)
+        rows.append((str(entry.number), request.when, *counts, verdict, *changes, kept))
+    return number_table(heads, rows, (heads.index("when"), heads.index("verdict")))
 
 
 def _row(evidence: Evidence) -> dict[str, Any]:
