@@ -53,11 +53,6 @@ class Predictions(NamedTuple):
         chosen = torch.as_tensor(indices, dtype=torch.int64)
         return Predictions(self.logits[chosen], self.labels[chosen])
 
-    def joined(self, others: Predictions) -> Predictions:
-        """These examples, then the others."""
-        pairs = zip(self, others, strict=True)
-        return Predictions(*(torch.cat(pair) for pair in pairs))
-
 
 @torch.inference_mode()
 def predict(

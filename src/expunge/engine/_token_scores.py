@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -60,11 +59,6 @@ class TokenScores:
         log_probs, means, deviations = (values.masked_fill(left_out, 0.0) for values in numbers)
         labels = self.labels.masked_fill(left_out, IGNORED)
         return TokenScores(labels, log_probs, self.predicted, means, deviations)
-
-    def take(self, indices: Any) -> TokenScores:
-        """The records at ``indices``, in that order."""
-        chosen = torch.as_tensor(indices, dtype=torch.int64)
-        return TokenScores(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ def test_batches_of_similar_length_give_what_single_rows_give(
         single = score_tokens(model, DATA.subset([k]))
         width = single.labels.shape[1]
         for name in ("log_probs", "predicted", "means", "deviations"):
-            batched = getattr(whole.take([k]), name)[:, :width][single.answered]
+            batched = getattr(whole, name)[k : k + 1, :width][single.answered]
             assert torch.allclose(batched, getattr(single, name)[single.answered])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -72,15 +71,6 @@ class TextPredictions(Predictions):
         scores = {name: values[chosen.numpy()] for name, values in self.scores.items()}
         taken = TextPredictions(*super().take(chosen))
         return taken._with(self.token_shares[chosen], scores)
-
-    def joined(self, others: Predictions) -> TextPredictions:
-        assert isinstance(others, TextPredictions)
-        scores = {
-            name: np.concatenate([values, others.scores[name]])
-            for name, values in self.scores.items()
-        }
-        joined = TextPredictions(*super().joined(others))
-        return joined._with(torch.cat([self.token_shares, others.token_shares]), scores)
 
 
 def predict_texts(

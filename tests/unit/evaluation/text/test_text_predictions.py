@@ -29,10 +29,9 @@ def test_a_part_of_an_answer_may_be_right() -> None:
     assert found.right.tolist() == [1.0, 0.5, 0.0, 1.0]
 
 
-def test_what_is_taken_and_joined_keeps_shares_and_scores() -> None:
-    whole = predictions()
-    again = whole.take([2, 3]).joined(whole.take(np.array([0, 1])))
-    order = [2, 3, 0, 1]
+def test_what_is_taken_keeps_shares_and_scores() -> None:
+    whole, order = predictions(), [2, 3, 0, 1]
+    again = whole.take(np.array(order))
     assert torch.equal(again.logits, whole.logits[order])
     assert torch.equal(again.labels, STRATA[order])
     assert torch.equal(again.right, whole.right[order])
