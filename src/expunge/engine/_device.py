@@ -39,11 +39,6 @@ def device_of(model: nn.Module) -> torch.device:
     return torch.device("cpu") if first is None else first.device
 
 
-def channels_last(images: Tensor) -> Tensor:
-    """``images`` [N, C, H, W] in the channels-last layout."""
-    return images.contiguous(memory_format=torch.channels_last)
-
-
 @torch.no_grad()
 def runs_on(model: nn.Module, inputs: Any) -> bool:
     """Whether the model runs on the first two of ``inputs``, in the layout that they have."""
@@ -78,7 +73,8 @@ class ChannelsLastCalls:
     def __call__(self, inputs: Any) -> Tensor:
         if self.fast and isinstance(inputs, Tensor) and inputs.ndim == 4 and inputs.shape[1] > 1:
             try:
-                return apply(self.model, channels_last(inputs))
+                fast = inputs.contiguous(memory_format=torch.channels_last)
+                return apply(self.model, fast)
             except InvalidInput:  # if the layout is not the reason, the plain one fails as well
                 self.fast = False
         return apply(self.model, inputs.contiguous() if isinstance(inputs, Tensor) else inputs)

@@ -18,11 +18,8 @@ from expunge._factory import call_factory, has_module
 from expunge._lazy import import_extra
 from expunge.models._build import unknown_model
 
-HF_HEADS = {
-    "ForSequenceClassification": "AutoModelForSequenceClassification",
-    "ForImageClassification": "AutoModelForImageClassification",
-}
-"""Endings of architectures that classify, and the class that builds them."""
+HF_HEADS = ("ForSequenceClassification", "ForImageClassification")
+"""Endings of architectures that classify; ``AutoModel`` with one of them builds it."""
 
 
 def build_external(name: str, options: dict[str, Any]) -> nn.Module:
@@ -64,13 +61,13 @@ def _build_hf(path: str, options: dict[str, Any]) -> nn.Module:
     try:
         config = library.AutoConfig.from_pretrained(place, **options)
         architecture = (config.architectures or [""])[0]
-        head = next((auto for end, auto in HF_HEADS.items() if architecture.endswith(end)), None)
+        head = next(filter(architecture.endswith, HF_HEADS), None)
         if head is None:
             raise InvalidInput(
                 f"hf:PATH should be a model that classifies: {', '.join(HF_HEADS)}. (got "
                 f"{architecture or 'none'} in {place})"
             )
-        model: nn.Module = getattr(library, head).from_config(config)
+        model: nn.Module = getattr(library, f"AutoModel{head}").from_config(config)
     except InvalidInput:
         raise
     except Exception as error:  # a damaged configuration, or one that needs code of its own

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from expunge._durations import format_duration
@@ -124,7 +123,14 @@ def _tiles(evidence: Evidence) -> list[dict[str, str]]:
     tiles += [_metric_tile(metric, evidence.discarded) for metric in shown]
     attacks = [check for check in evidence.checks if check.is_attack]
     if attacks and not evidence.discarded:
-        tiles.append(_attacks_tile(attacks))
+        bound, margin = max(check.right_at_most for check in attacks), attacks[0].margin
+        tiles.append(
+            {
+                "label": "Attacks are right on",
+                "text": f"≤ {100 * bound:.0f} %",
+                "note": f"of pairs; guessing: 50 %, margin: {100 * margin:.0f} %",
+            }
+        )
     if evidence.seconds is not None:
         tiles.append(_cost_tile(evidence.seconds, evidence.preflight.cost))
     return tiles
@@ -156,12 +162,3 @@ def _metric_tile(metric: MetricRow, discarded: bool) -> dict[str, str]:
 def _value(metric: MetricRow, interval: Interval) -> str:
     percent = metric.unit == "%" and not math.isnan(interval.value)
     return number(interval.value, metric.unit) + (" %" if percent else "")
-
-
-def _attacks_tile(attacks: Sequence[Check]) -> dict[str, str]:
-    bound = max(check.right_at_most for check in attacks)
-    return {
-        "label": "Attacks are right on",
-        "text": f"≤ {100 * bound:.0f} %",
-        "note": f"of pairs; guessing: 50 %, margin: {100 * attacks[0].margin:.0f} %",
-    }
