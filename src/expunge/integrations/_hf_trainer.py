@@ -280,12 +280,6 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
 
             fsdp2_prepare_model(self.accelerator, self.problem.initial)
 
-    def begin_epoch(self, epoch: int, epochs: int) -> None:
-        """Let the method prepare an epoch, counted from 1, unless it had before a checkpoint."""
-        if self.prepares_epochs and epoch > self._epoch:
-            self._epoch = epoch
-            self.method.begin_epoch(self.problem, epoch, epochs)
-
     @contextmanager
     def _others_frozen(self) -> Iterator[None]:
         """Within, only what the method moves requires a gradient."""
@@ -348,14 +342,16 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
 
 
 class _EpochBegin(TrainerCallback):  # type: ignore[misc]
-    """Lets the method prepare an epoch before its first step."""
+    """Lets the method prepare an epoch, counted from 1, unless it had before a checkpoint."""
 
     def __init__(self, trainer: UnlearningTrainer) -> None:
         self.trainer = trainer
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        epoch = math.floor((state.epoch or 0.0) + 1e-6) + 1
-        self.trainer.begin_epoch(epoch, int(state.num_train_epochs))
+        trainer, epoch = self.trainer, math.floor((state.epoch or 0.0) + 1e-6) + 1
+        if trainer.prepares_epochs and epoch > trainer._epoch:
+            trainer._epoch = epoch
+            trainer.method.begin_epoch(trainer.problem, epoch, int(state.num_train_epochs))
 
 
 def _whole(moment: Any, *, keep: bool) -> Tensor | None:
