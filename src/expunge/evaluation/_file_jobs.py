@@ -22,6 +22,7 @@ from expunge.methods import Retrain
 from expunge.models import is_external, read_model_spec
 
 EvaluateAt = Literal["never", "end", "every-epoch"]
+CHECKPOINT, TIMES = ".checkpoint", ".times.json"
 
 
 def train_initial(
@@ -90,7 +91,7 @@ def _train(
         data,
         recipe=recipe_of(card),
         augment=engine.default_augment(splits),
-        execution=replace(execution, checkpoint=_checkpoint_of(out)),
+        execution=replace(execution, checkpoint=_beside(out, CHECKPOINT)),
     )
     return _write(out, result, card)
 
@@ -163,7 +164,7 @@ def unlearn_artifact(
         augment=engine.default_augment(division.splits),
         execution=replace(
             execution,
-            checkpoint=_checkpoint_of(out),
+            checkpoint=_beside(out, CHECKPOINT),
             callbacks=[EpochScores(scorer)] if evaluate_at == "every-epoch" else [],
         ),
     )
@@ -194,13 +195,13 @@ def _write(
     }
 
     def write() -> None:
-        write_text(_times_of(out), json.dumps(times, indent=1) + "\n")
+        write_text(_beside(out, TIMES), json.dumps(times, indent=1) + "\n")
         engine.save_artifact(out, result.model, card)
 
     group.run_in_first(write)
     if not group.is_first:
         return engine.Artifact(result.model, card, seconds)
-    _checkpoint_of(out).unlink(missing_ok=True)
+    _beside(out, CHECKPOINT).unlink(missing_ok=True)
     named = join_spec(card.model.name, card.model.options)
     external = is_external(card.model.name)
     return replace(engine.load_artifact(out, model=named if external else None), seconds=seconds)
@@ -211,17 +212,13 @@ def _check_out(out: Path, *, force: bool) -> None:
     check_weights_out(out, force=force)
     if out.suffix.lower() in TORCH_SUFFIXES:
         refuse_existing(engine.sidecar_of(out), force=force)
-    refuse_existing(_times_of(out), force=True)
+    refuse_existing(_beside(out, TIMES), force=True)
 
 
-def _times_of(out: Path) -> Path:
-    """Where the times of the run that wrote ``out`` are: equal runs give equal weights files."""
-    return out.with_name(out.name + ".times.json")
-
-
-def _checkpoint_of(out: Path) -> Path:
-    """Where the state of the run that writes ``out`` is kept until it is done."""
-    return out.with_name(out.name + ".checkpoint")
+def _beside(out: Path, ending: str) -> Path:
+    """A file about the run that writes ``out``: its state until it is done (:data:`CHECKPOINT`), or
+    its times (:data:`TIMES`), which are not in the weights: equal runs give equal files."""
+    return out.with_name(out.name + ending)
 
 
 def evaluate_artifacts(
