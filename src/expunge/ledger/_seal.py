@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from expunge._errors import DataError
 from expunge._files import read_regular, write_text
@@ -81,25 +80,19 @@ def seal_problems(folder: Path, evidence: Evidence, sealed: Mapping[str, str]) -
     ]
 
 
-class Head(NamedTuple):
-    """The number of the last request when the file was written, and the hash of its seal."""
-
-    requests: int
-    seal: str
-
-
 def write_ledger_head(ledger: Ledger) -> None:
     """Write down the last request of ``ledger``."""
     content = {"requests": len(ledger.entries), SEAL: ledger.head}
     write_text(ledger.root / HEAD_FILE, json.dumps(content) + "\n")
 
 
-def read_ledger_head(root: Path) -> Head | None:
-    """The head that was written in ``root``; None if none was."""
+def read_ledger_head(root: Path) -> tuple[int, str] | None:
+    """The number of the last request when the head was written in ``root``, and the hash of its
+    seal; None if none was."""
     path = root / HEAD_FILE
     try:
         content = read_json(path)
-        return Head(int(content["requests"]), str(content[SEAL]))
+        return int(content["requests"]), str(content[SEAL])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, OverflowError) as error:
@@ -111,10 +104,11 @@ def head_problem(ledger: Ledger) -> str:
     head, here = read_ledger_head(ledger.root), len(ledger.entries)
     if head is None:
         return ""
-    if not 1 <= head.requests <= here:
-        return f"{HEAD_FILE} lists {head.requests} requests, {here} are here."
-    if ledger.entries[head.requests - 1].head != head.seal:
-        return f"{SEAL} of request {head.requests} is not the one that {HEAD_FILE} knows."
+    requests, seal = head
+    if not 1 <= requests <= here:
+        return f"{HEAD_FILE} lists {requests} requests, {here} are here."
+    if ledger.entries[requests - 1].head != seal:
+        return f"{SEAL} of request {requests} is not the one that {HEAD_FILE} knows."
     return ""
 
 
