@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Count, check_arguments, check_kind
@@ -23,7 +23,7 @@ from expunge.data.text import TextExamples, TextSet
 from expunge.distributed import SINGLE, Group, inference_group, interleave, shared_inference
 from expunge.engine._device import ChannelsLastCalls, device_of
 from expunge.engine._run_setup import check_weights
-from expunge.engine._token_scores import TokenRows, TokenScores, score_tokens
+from expunge.engine._token_scores import TokenScores, score_tokens
 from expunge.methods import SplitName, eval_mode, is_token_labels
 
 
@@ -189,7 +189,7 @@ class RunSplits:
     group: Group = SINGLE
     cache: PredictionCache = field(default_factory=PredictionCache)
     _known_labels: dict[SplitName, Tensor] = field(default_factory=dict, init=False)
-    _known_rows: dict[SplitName, TokenRows] = field(default_factory=dict, init=False)
+    _known_rows: dict[SplitName, TensorDataset] = field(default_factory=dict, init=False)
 
     def labels(self, split: SplitName) -> Tensor:
         """The labels of a split [N], read once."""
@@ -237,14 +237,14 @@ class RunSplits:
         logits, labels = self.predict(model, split)
         return logits.double().log_softmax(dim=1).gather(1, labels[:, None])
 
-    def _token_rows(self, split: SplitName) -> TextSet | TokenRows | None:
+    def _token_rows(self, split: SplitName) -> TensorDataset | None:
         """A split of texts, always the same object; None for examples with a class."""
         data = self._data(split)
         if isinstance(data, TextSet | TextExamples):
             return data if isinstance(data, TextSet) else data.texts
         arrays = None if isinstance(data, DataLoader) else as_arrays(data)
         if arrays is not None and is_token_labels(arrays[1]):
-            return self._known_rows.setdefault(split, TokenRows(*arrays))
+            return self._known_rows.setdefault(split, TensorDataset(*arrays))
         if arrays is None and not isinstance(data, DataLoader) and isinstance(data[0], Mapping):
             raise InvalidInput(
                 "This method asks about whole sets of texts: give them as `expunge.data.TextSet`, "

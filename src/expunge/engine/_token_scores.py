@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import TensorDataset
 
 from expunge._errors import InvalidInput
-from expunge.data.text import IGNORED, TextSet, row_lengths
+from expunge.data.text import IGNORED, row_lengths
 from expunge.engine._device import device_of
 from expunge.engine._run_setup import check_weights
 from expunge.methods import apply, eval_mode
@@ -61,33 +62,27 @@ class TokenScores:
         return TokenScores(labels, log_probs, self.predicted, means, deviations)
 
 
-@dataclass(frozen=True, eq=False)
-class TokenRows:
-    """Tokens [N, T], padded on the right, and labels [N, T], without the texts they stand for."""
-
-    tokens: Tensor
-    labels: Tensor
-
-
 @torch.inference_mode()
-def score_tokens(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
+def score_tokens(model: nn.Module, data: TensorDataset) -> TokenScores:
     """Run ``model`` in eval mode over ``data`` once; its mode is restored afterwards.
 
+    These are tokens [N, T], padded on the right, and labels [N, T], such as a :class:`TextSet`.
     Rows of similar length share a batch, which is cut where its padding begins. Probabilities that
     are not finite are refused.
     """
     check_weights(model)
     device = device_of(model)
-    numbers = [torch.zeros(data.labels.shape, dtype=torch.float64) for _ in range(3)]
-    predicted = torch.zeros(data.labels.shape, dtype=torch.int64)
-    scores = TokenScores(data.labels, numbers[0], predicted, *numbers[1:])
-    lengths = row_lengths(data.labels)
+    rows, labels = data.tensors
+    numbers = [torch.zeros(labels.shape, dtype=torch.float64) for _ in range(3)]
+    predicted = torch.zeros(labels.shape, dtype=torch.int64)
+    scores = TokenScores(labels, numbers[0], predicted, *numbers[1:])
+    lengths = row_lengths(labels)
     order = torch.argsort(lengths, descending=True, stable=True)
     with eval_mode(model):
         for chosen in torch.split(order, TOKEN_ROWS_PER_BATCH):
             length = int(lengths[chosen[0]])
-            tokens = data.tokens[chosen, :length].to(device)
-            wanted = data.labels[chosen, 1:length].to(device)
+            tokens = rows[chosen, :length].to(device)
+            wanted = labels[chosen, 1:length].to(device)
             logits = apply(model, tokens)
             if logits.ndim != 3 or logits.shape[:2] != tokens.shape:
                 raise InvalidInput(
@@ -100,7 +95,7 @@ def score_tokens(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
     bad = (~torch.isfinite(scores.log_probs).all(dim=1)).nonzero()
     if len(bad):
         raise InvalidInput(
-            f"Log-probabilities should be finite: {len(bad)} of {len(data.labels)} records have "
+            f"Log-probabilities should be finite: {len(bad)} of {len(labels)} records have "
             f"NaN or infinity, the first at position {int(bad[0])}. The model has diverged."
         )
     return scores
