@@ -177,19 +177,17 @@ def _as_parameter(option: Option, defaults: Mapping[str, str], panel: str) -> in
     name = f"--{option.name.replace('_', '-')}"
     flag = option.flag or FLAGS.get(option.name)
     flags = (name, flag) if flag else (name,)
-    kind = option.plain_type | None
-    complete = COMPLETE.get(option.name)
     return inspect.Parameter(
         option.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
         annotation=Annotated[
-            kind,
+            option.plain_type | None,
             typer.Option(
                 *flags,
                 help=text,
                 metavar="NAME" if option.choices else None,  # all of them would fill the column
-                autocompletion=complete,
+                autocompletion=COMPLETE.get(option.name),
                 rich_help_panel=option.section or panel,
             ),
         ],

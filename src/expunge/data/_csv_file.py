@@ -40,17 +40,15 @@ def read_rows(path: Path) -> list[Row]:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[Row] = []
-    while True:
-        start = reader.line_num + 1
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            raise DataError(f"{path}, line {start}: this is not valid CSV: {error}.") from error
-        if row is None:
-            break
-        cells = tuple(cell.strip() for cell in row)
-        if any(cells):
-            rows.append((start, cells))
+    start = 1
+    try:
+        for row in reader:
+            cells = tuple(cell.strip() for cell in row)
+            if any(cells):
+                rows.append((start, cells))
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{path}, line {start}: this is not valid CSV: {error}.") from error
     for number, cells in rows:
         if len(cells) != len(rows[0][1]):
             raise DataError(

@@ -126,15 +126,13 @@ def build_model(
         kind = MODELS[name]
         sizes = {"num_classes": num_classes, "in_channels": in_channels, "width": width}
         body = _construct(name, kind, sizes | options)
-    layers: OrderedDict[str, nn.Module] = OrderedDict(body=body)
-    if (normalise := _normalisation(kind, in_channels, mean, std)) is not None:
-        layers["normalise"] = normalise
-        layers.move_to_end("normalise", last=False)
+    layers = {"normalise": _normalisation(kind, in_channels, mean, std), "body": body}
     if output is not None:
         from expunge.models._normalise import Rescale
 
         layers["rescale"] = Rescale(*output)
-    return nn.Sequential(layers)
+    there = {place: layer for place, layer in layers.items() if layer is not None}
+    return nn.Sequential(OrderedDict(there))
 
 
 def _construct(name: str, kind: Callable[..., nn.Module], options: dict[str, Any]) -> nn.Module:
