@@ -215,8 +215,20 @@ def test_other_data_than_the_cards_are_refused(artifact, tmp_path):
         load_model_and_data(job_of(tmp_path, weights=artifact, data=f"npz:{tmp_path}/other.npz"))
 
 
+@pytest.mark.parametrize("limit", [None, 40])
+def test_data_of_a_factory_are_divided_as_for_training(own, limit):
+    with (own / "inputs_own.py").open("a") as file:
+        file.write("def pair(): return bytes_of(80, 1), bytes_of(40, 2)\n")
+    path, recipe = own / "trained.safetensors", Recipe(epochs=1, batch_size=64)
+    model = {"model": "small-cnn", "width": 0.125}
+    trained = train_initial("inputs_own:pair", path, **model, recipe=recipe, limit=limit)
+    loaded = load_model_and_data(job_of(own, weights=path, data="inputs_own:pair"))
+    assert loaded.train.fingerprint() == trained.card.data.fingerprint
+    assert (len(loaded.train), len(loaded.val), len(loaded.test)) == (limit or 72, 8, 40)
+
+
 def test_a_card_with_a_data_factory_is_checked_too(artifact, own):
-    with pytest.raises(DataError, match=r"from inputs_own:data are not those.*fingerprint differs"):
+    with pytest.raises(DataError, match=r"at inputs_own:data are not those.*fingerprint differs"):
         load_model_and_data(job_of(own, weights=artifact, data="inputs_own:data"))
 
 
