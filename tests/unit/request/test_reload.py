@@ -173,6 +173,15 @@ def test_nothing_is_loaded_where_hashes_do_not_hold(
     assert not (here / "PWNED").exists()
 
 
+def test_the_first_request_names_the_original_weights(weights: Path, tmp_path: Path) -> None:
+    carry_out_quietly(JobMaker(weights, tmp_path)([1], max_epochs=1))
+    left = tmp_path / "out" / "0001" / "weights.safetensors"
+    carry_out_quietly(JobMaker(left, tmp_path)([2], max_epochs=1))
+    found = verify(tmp_path / "out")
+    assert [each.problems for each in found] == [[], []]
+    assert [each.not_verified for each in found] == ["", ""]
+
+
 def test_the_command_says_that_it_did_not_verify_and_exits_with_4(
     two_requests: Path, here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
