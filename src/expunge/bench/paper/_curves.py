@@ -181,6 +181,7 @@ def draw_panel(ax: Any, metric: str, curves: Sequence[Curve], runs: TaskResults)
     # Limits, ticks and titles.
     ax.set_ylim(limits_of([series for _, series in measured], level))
     epochs = np.unique(np.concatenate([series.epochs for _, series in measured]))
+    epochs = epochs[epochs % 1 == 0]  # models that are scored after single steps crowd the first
     ax.set_xticks(epochs)
     if len(epochs) > 7:  # label every other one
         ax.set_xticklabels([f"{e:g}" if k % 2 == 0 else "" for k, e in enumerate(epochs)])

@@ -89,6 +89,13 @@ def test_drawn_lines_are_those_numbers() -> None:
     assert panel.get_xticks().tolist() == [0, 1, 10]
 
 
+def test_epochs_are_marked_and_steps_within_them_are_not() -> None:
+    stepwise = variant({0.25: [97.0], 0.5: [96.0], 1: [95.0], 10: [91.0]})  # type: ignore[dict-item]
+    figure = panels_figure([Curve("SRL", line_style("random-label", "none"), stepwise)],
+                           only_task(stepwise))  # fmt: skip
+    assert [ax.get_xticks().tolist() for ax in figure.axes[:2]] == [[0, 1, 10], [0, 1, 10]]
+
+
 def test_curves_are_means_and_deviations_over_seeds() -> None:
     values = {1: [97.0, 96.0, 98.5], 10: [91.0, 92.0, 95.0]}
     found = series_of(variant(values), "ua")
