@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -127,9 +128,10 @@ class Procedure:
         if method.constrained or addon.needs_saliency or addon == ADDONS.resolve("none"):
             return procedure
         if "addon" in given:
-            raise InvalidInput(
+            warnings.warn(
                 f"{METHODS.label_of(method)} has no constraint, so the add-on "
-                f"{ADDONS.label_of(addon)} would change nothing. Leave it out."
+                f"{ADDONS.label_of(addon)} changes nothing.",
+                stacklevel=3,
             )
         return replace(procedure, addon="none")
 

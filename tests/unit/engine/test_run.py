@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -97,14 +96,8 @@ def test_the_released_order_resumes(tmp_path: Path) -> None:
 # Randomness
 
 
-@pytest.mark.parametrize(
-    ("method", "addon"),
-    [
-        *itertools.product(("random-label", "scrub"), ("none", "bernoulli", "focus")),
-        ("mask-small-gradients", "none"),
-        ("retrain", "none"),
-    ],
-)
+@pytest.mark.parametrize("addon", ["none", "bernoulli", "focus"])
+@pytest.mark.parametrize("method", ["random-label", "scrub", "mask-small-gradients", "retrain"])
 def test_same_seed_same_bits(method: str, addon: str) -> None:
     model = TinyConv(dropout=0.5)
     first, second = (unlearn(model, method=method, addon=addon, seed=3) for _ in range(2))
@@ -124,11 +117,8 @@ def test_the_surrounding_randomness_has_no_influence() -> None:
 
 
 @pytest.mark.parametrize("loader", [False, True])
-@pytest.mark.parametrize(
-    ("method", "addon"),
-    [("random-label", "bernoulli"), ("mask-small-gradients", "none"), ("retrain", "none")],
-)
-def test_the_users_random_states_are_untouched(method: str, addon: str, loader: bool) -> None:
+@pytest.mark.parametrize("method", ["random-label", "mask-small-gradients", "retrain"])
+def test_the_users_random_states_are_untouched(method: str, loader: bool) -> None:
     def wrap(data: Dataset[Any]) -> Any:
         return DataLoader(data, batch_size=4, shuffle=True) if loader else data
 
@@ -138,7 +128,7 @@ def test_the_users_random_states_are_untouched(method: str, addon: str, loader: 
         forget=wrap(FORGET),
         retain=wrap(RETAIN),
         method=method,
-        addon=addon,
+        addon="bernoulli",
     )
     tiny.train(TinyConv(dropout=0.5), wrap(RETAIN), recipe=Recipe(epochs=1, batch_size=8))
     assert torch.equal(torch.get_rng_state(), before[0])
@@ -213,6 +203,7 @@ def test_epochs_of_all_methods_take_as_many_steps(method: str) -> None:
         ("gradient-ascent", "saliency", 1),
         ("fine-tune", "none", 1),
         ("fine-tune", "saliency", 2),
+        ("fine-tune", "focus", 1),
         ("l1-sparse", "none", 1),
         ("l1-sparse", "saliency", 2),
     ],

@@ -217,12 +217,14 @@ def test_other_data_than_the_cards_are_refused(artifact, tmp_path):
 
 @pytest.mark.parametrize("limit", [None, 40])
 def test_data_of_a_factory_are_divided_as_for_training(own, limit):
-    with (own / "inputs_own.py").open("a") as file:
-        file.write("def pair(): return bytes_of(80, 1), bytes_of(40, 2)\n")
+    (own / "inputs_pair.py").write_text(
+        "from tests.unit.request.worlds import bytes_of\n"
+        "def pair(): return bytes_of(80, 1), bytes_of(40, 2)\n"
+    )
     path, recipe = own / "trained.safetensors", Recipe(epochs=1, batch_size=64)
     model = {"model": "small-cnn", "width": 0.125}
-    trained = train_initial("inputs_own:pair", path, **model, recipe=recipe, limit=limit)
-    loaded = load_model_and_data(job_of(own, weights=path, data="inputs_own:pair"))
+    trained = train_initial("inputs_pair:pair", path, **model, recipe=recipe, limit=limit)
+    loaded = load_model_and_data(job_of(own, weights=path, data="inputs_pair:pair"))
     assert loaded.train.fingerprint() == trained.card.data.fingerprint
     assert (len(loaded.train), len(loaded.val), len(loaded.test)) == (limit or 72, 8, 40)
 
