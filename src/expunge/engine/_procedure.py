@@ -131,7 +131,7 @@ class Procedure:
             warnings.warn(
                 f"{METHODS.label_of(method)} has no constraint, so the add-on "
                 f"{ADDONS.label_of(addon)} changes nothing.",
-                stacklevel=3,
+                stacklevel=2,
             )
         return replace(procedure, addon="none")
 
