@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -110,6 +111,11 @@ class Examples(Dataset[tuple[Tensor, Tensor]]):
             return "tensors"
         return "vectors" if self.inputs.is_floating_point() else "tokens"
 
+    @property
+    def input_shape(self) -> tuple[str, tuple[int, ...]]:
+        """Kind and shape of an input; sequences of tokens may differ in their length."""
+        return self.kind, () if self.kind == "tokens" else tuple(self.inputs.shape[1:])
+
     def subset(self, indices: Indices) -> Self:
         """The examples at ``indices``, in that order, with their names and all classes."""
         chosen = as_index(indices, len(self))
@@ -202,6 +208,29 @@ def made_from(
         return kind(inputs, targets, classes, names)
     except InvalidInput as error:
         raise DataError(f"{source}: {error}") from error
+
+
+def scaled(images: Examples, mean: str = "0", std: str = "1") -> Examples:
+    """Images as floats, (x / 255 - ``mean``) / ``std`` per channel, as their model was trained."""
+    if images.kind != "images":
+        raise InvalidInput(f"`mean` and `std` are for images. (got {images.kind})")
+    channels = images.inputs.shape[1]
+    values = images.inputs.float() / 255
+    columns = []
+    for name, text in (("mean", mean), ("std", std)):
+        try:
+            numbers = [float(number) for number in text.split("+")]
+        except ValueError:
+            numbers = []
+        fits = all(map(math.isfinite, numbers)) and (name == "mean" or min(numbers, default=0) > 0)
+        if len(numbers) not in (1, channels) or not fits:
+            raise InvalidInput(
+                f"`{name}` should be a {'positive ' if name == 'std' else ''}number, or one for "
+                f"each of {channels} channels, joined by +. (got {text!r})"
+            )
+        columns.append(values.new_tensor(numbers).view(1, -1, 1, 1))
+    values = (values - columns[0]) / columns[1]
+    return Examples(values, images.labels, images.classes, images.names)
 
 
 def as_index(indices: Indices, length: int) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -241,6 +240,8 @@ class DataSource:
 
     def load(self) -> tuple[Examples, Examples | None, Examples | None]:
         """Train, and the test and validation parts that the files define, if any."""
+        from expunge.data._examples import scaled
+
         others = dict(self.options)
         scaling = {k: others.pop(k) for k in ("mean", "std") if k in others}
         train, test, *rest = (
@@ -249,31 +250,6 @@ class DataSource:
         )
         assert train is not None
         return train, test, rest[0] if rest else None
-
-
-def scaled(images: Examples, mean: str = "0", std: str = "1") -> Examples:
-    """Images as floats, (x / 255 - ``mean``) / ``std`` per channel, as their model was trained."""
-    from expunge.data._examples import Examples
-
-    if images.kind != "images":
-        raise InvalidInput(f"`mean` and `std` are for images. (got {images.kind})")
-    channels = images.inputs.shape[1]
-    values = images.inputs.float() / 255
-    columns = []
-    for name, text in (("mean", mean), ("std", std)):
-        try:
-            numbers = [float(number) for number in text.split("+")]
-        except ValueError:
-            numbers = []
-        fits = all(map(math.isfinite, numbers)) and (name == "mean" or min(numbers, default=0) > 0)
-        if len(numbers) not in (1, channels) or not fits:
-            raise InvalidInput(
-                f"`{name}` should be a {'positive ' if name == 'std' else ''}number, or one for "
-                f"each of {channels} channels, joined by +. (got {text!r})"
-            )
-        columns.append(values.new_tensor(numbers).view(1, -1, 1, 1))
-    values = (values - columns[0]) / columns[1]
-    return Examples(values, images.labels, images.classes, images.names)
 
 
 def load(
@@ -338,7 +314,7 @@ def load(
     if isinstance(train, Rows) and isinstance(val, Rows) and isinstance(test, Rows):
         train, val, test, encoding = encode_splits(train, val, test)
     for part, examples in (("test", test), ("val", val)):
-        if _input_of(examples) != _input_of(train):
+        if examples.input_shape != train.input_shape:
             raise DataError(
                 f"The {part} part of {spec} should hold inputs like those of train. (got "
                 f"{examples!r}, and {train!r} in train)"
@@ -346,12 +322,6 @@ def load(
     is_scaled = not {"mean", "std"}.isdisjoint(source.options)
     flip = source.format.flip and (train.kind == "images" or is_scaled)
     return Splits(source.format.name, train, val, test, flip, encoding)
-
-
-def _input_of(examples: Examples) -> tuple[str, tuple[int, ...]]:
-    """Kind and shape of an input; sequences of tokens may differ in their length."""
-    shape = () if examples.kind == "tokens" else tuple(examples.inputs.shape[1:])
-    return examples.kind, shape
 
 
 def find_data(spec: str, root: str | Path | None = None) -> DataSource:
