@@ -280,7 +280,8 @@ class BestEpoch(Callback):
                 "The checkpoint belongs to a run with another floor. Use another path, or delete "
                 f"it to start again. (it has {state['floor']}, this run {self.floor})"
             )
-        vars(self).update(state["state"])
+        for name in WATCHED:
+            setattr(self, name, state["state"][name])
         self.best_weights = state["best"]
 
 
