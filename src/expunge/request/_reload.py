@@ -114,7 +114,7 @@ def _settings(
     values = read_toml(ledger.last.folder / JOB)
     values = {name: values[name] for name in MODEL_AND_DATA if name in values}
     stated = str(values.pop("weights", ""))
-    if Path(stated).is_relative_to(ledger.root):  # what an earlier request left
+    if Path(stated).is_relative_to(ledger.root.resolve()):  # what an earlier request left
         stated = str(read_toml(ledger.entries[0].folder / JOB).get("weights", ""))
     there = not stated.startswith(OTHER_COMPUTERS) and Path(stated).is_file()
     values["weights"] = str(weights or (stated if there else ledger.weights))

@@ -173,11 +173,14 @@ def test_nothing_is_loaded_where_hashes_do_not_hold(
     assert not (here / "PWNED").exists()
 
 
-def test_the_first_request_names_the_original_weights(weights: Path, tmp_path: Path) -> None:
+def test_the_first_request_names_the_original_weights(
+    weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     carry_out_quietly(JobMaker(weights, tmp_path)([1], max_epochs=1))
     left = tmp_path / "out" / "0001" / "weights.safetensors"
     carry_out_quietly(JobMaker(left, tmp_path)([2], max_epochs=1))
-    found = verify(tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    found = verify("out")
     assert [each.problems for each in found] == [[], []]
     assert [each.not_verified for each in found] == ["", ""]
 
